@@ -1,0 +1,58 @@
+# `make demo` and `make test` need python3 (3.11 or newer) and nothing before them; PYTHON=... names another interpreter.
+PYTHON ?= python3
+BIN = .venv/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
+VERSION = import sys; print(sys.version_info[:2])
+
+.NOTPARALLEL:
+.PHONY: help setup demo test test-slow fmt bench golden build
+
+help:
+	@echo "make demo | test | test-slow | fmt | golden | bench NAME=... ARGS=... | build | setup   (ONCE=1 make demo ends by itself)"
+
+setup: .venv/.installed
+
+.venv/.python: build-requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "setup: xscl needs Python 3.11 or newer and '$(PYTHON)' is not that; name one with PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "setup: making .venv with $$($(PYTHON) --version)"
+	@[ "$$($(BIN)/python -c '$(VERSION)' 2>/dev/null)" = "$$($(PYTHON) -c '$(VERSION)')" ] || rm -rf .venv
+	@$(PYTHON) -m venv .venv || { echo "setup: '$(PYTHON) -m venv' failed; on Debian and Ubuntu try: apt-get install python3-venv" >&2; exit 1; }
+	@echo "setup: installing the build tools"
+	@$(PIP) --require-hashes -r build-requirements.lock
+	@touch $@
+
+.venv/.locked: requirements.lock .venv/.python
+	@echo "setup: installing the locked packages into .venv (1.1 GB; a minute or two the first time)"
+	@$(PIP) --require-hashes --no-build-isolation -r requirements.lock
+	@touch $@
+
+.venv/.installed: pyproject.toml .venv/.locked
+	@echo "setup: installing xscl itself"
+	@$(PIP) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: setup
+	@echo "demo: three sample feeds, five subscriptions; Ctrl-C stops"
+	@$(BIN)/xscl demo $(if $(ONCE),--once)
+
+test: setup
+	@echo "test: format" && $(BIN)/ruff format --check .
+	@echo "test: lint" && $(BIN)/ruff check .
+	@echo "test: types" && $(BIN)/mypy
+	@echo "test: imports" && $(BIN)/lint-imports
+	@echo "test: tests" && $(BIN)/python -m pytest -q -m "not slow"
+
+test-slow: setup
+	@echo "test-slow: kills, soaks and large inputs" && $(BIN)/python -m pytest -q -m slow
+
+fmt: setup
+	@echo "fmt: formatting and sorting imports" && $(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format .
+
+bench: setup
+	@echo "bench: $(or $(NAME),the list; choose with NAME=...)" && $(BIN)/python -m tests.benchmarks $(or $(NAME),--list) $(ARGS)
+
+golden: setup
+	@echo "golden: comparing with the golden files" && $(BIN)/python -m pytest -vv tests/golden
+
+build: setup
+	@echo "build: a wheel in dist/" && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .

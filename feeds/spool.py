@@ -1,0 +1,362 @@
+"""The spool: the durable queue through which every document enters.
+
+A spool is a directory of numbered *segments*.  A segment is one immutable
+Arrow IPC file with one record batch; its columns are `SCHEMA`: both times are
+`timestamp('us', 'UTC')`, which are the engine's ticks bit for bit and which
+every Arrow tool shows as times.
+
+A segment is written beside its place, synchronised, renamed, and then the
+directory is synchronised.  Only after that does the file `latest` name its
+number.  Readers never look past `latest`, so nobody consumes a document that
+a power cut can still take away; and as `latest` outlives the segments,
+deleting old ones never makes a number come back.  A failed append uses its
+number up: numbers grow, but there may be gaps.
+
+The footer's metadata hold a checksum of everything before it, because Arrow
+itself notices a lost footer but not a changed byte.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+
+import pyarrow as pa
+
+from feeds.documents import Document
+
+_TICKS = pa.timestamp("us", "UTC")
+SCHEMA = pa.schema(
+    [
+        pa.field("streams", pa.list_(pa.string())),
+        pa.field("id", pa.string()),
+        pa.field("ts", _TICKS),
+        pa.field("arrived", _TICKS),
+        pa.field("history", pa.bool_()),
+        pa.field("origin", pa.string()),
+        pa.field("xml", pa.binary()),
+    ]
+)
+
+_FOOTER = ("rows", "arrived", "bytes", "crc32")
+
+MAX_BYTES = 1 << 30
+"""The most text that one segment takes; Arrow's `binary` ends at twice this."""
+
+_PROBED = 256
+"""Up to so many new numbers are looked up one by one instead of listing the directory."""
+
+
+class SpoolError(Exception):
+    """The spool cannot do what was asked."""
+
+
+class SpoolInUse(SpoolError):
+    """Another process (or another `Spool` of this one) writes to the directory."""
+
+
+class SegmentDamaged(SpoolError):
+    """A segment does not hold what was written to it."""
+
+    def __init__(self, path: Path, detail: object) -> None:
+        super().__init__(
+            f"segment {path} is damaged ({detail}); put the file back from a backup, "
+            "or move it away to go on without its documents"
+        )
+        self.path = path
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One segment of a spool: where it is, how many documents it has, when they arrived."""
+
+    number: int
+    path: Path
+    rows: int
+    arrived: int
+
+
+class Spool:
+    """A directory of segments; all methods may be called from any thread.
+
+    The one writer holds a lock on the directory until `close` or the end of
+    its process.  With `read_only` there is no lock and nothing is changed, and
+    any number of readers may look at the spool while another process writes.
+    """
+
+    def __init__(self, directory: str | os.PathLike[str], *, read_only: bool = False) -> None:
+        self.directory = Path(directory).absolute()
+        self.read_only = read_only
+        self._mutex = threading.Lock()
+        self._lock: int | None = None
+        if read_only:
+            if not self.directory.is_dir():
+                raise SpoolError(f"there is no spool at {self.directory}")
+            return
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._lock = _lock(self.directory / "lock")
+        try:
+            self._next = self._recover() + 1
+        except BaseException:
+            self.close()
+            raise
+
+    def append(self, documents: Sequence[Document], arrived: int) -> int:
+        """The number of the new segment, which is durable when this returns.
+
+        `arrived` is the arrival time of all these documents, in microseconds
+        since the epoch.  Without documents nothing is written and the latest
+        number is returned.  After an error nothing was acknowledged.
+        """
+        if not documents:
+            return self.latest()
+        batch = _batch(documents, arrived)
+        with self._mutex:
+            if self._lock is None:
+                how = "opened for reading only" if self.read_only else "closed"
+                raise SpoolError(f"the spool {self.directory} is {how}: nothing can be appended")
+            number = self._next
+            self._next += 1
+            try:
+                self._publish(number, _image(batch, arrived))
+            except OSError as error:
+                raise SpoolError(
+                    f"segment {number} cannot be written to {self.directory} "
+                    f"({error.strerror or error}); its documents are not acknowledged"
+                ) from error
+        return number
+
+    def latest(self) -> int:
+        """The number of the last durable segment ever written, 0 before the first."""
+        try:
+            return int((self.directory / "latest").read_text("ascii"))
+        except (FileNotFoundError, ValueError):
+            # A power cut may lose this small file, never a segment.
+            return max(self._listed(), default=0)
+
+    def numbers(self, after: int, limit: int | None = None) -> list[int]:
+        """The numbers of the durable segments above `after`, in order, at most `limit` of them.
+
+        An `after` that this spool has never reached means that the directory
+        was replaced or emptied, and is an error.
+        """
+        latest = self.latest()
+        if after > latest:
+            raise SpoolError(
+                f"the spool {self.directory} has gone backwards: segment {after} was "
+                f"consumed from it, but its latest is {latest}; put back the spool that belongs "
+                "to this store"
+            )
+        if latest - after <= _PROBED:
+            found = [n for n in range(after + 1, latest + 1) if self._path(n).exists()]
+        else:
+            found = sorted(n for n in self._listed() if after < n <= latest)
+        return found[:limit]
+
+    def segments(self, after: int, limit: int | None = None) -> list[Segment]:
+        """The durable segments above `after`, in order, at most `limit` of them."""
+        return [self.segment(number) for number in self.numbers(after, limit)]
+
+    def segment(self, number: int) -> Segment:
+        """What the footer of the segment says, without reading its documents."""
+        path = self._path(number)
+        with _opened(path) as (_, footer):
+            return Segment(number, path, footer["rows"], footer["arrived"])
+
+    def read(self, number: int) -> list[Document]:
+        """The documents of the segment in the order of their arrival, checked against its checksum.
+
+        A document on one stream has a plain name as its `stream`.
+        """
+        path = self._path(number)
+        with _opened(path) as (source, footer):
+            source.seek(0)
+            body = source.read_buffer(footer["bytes"])
+            if body.size != footer["bytes"] or zlib.crc32(body) != footer["crc32"]:
+                raise SegmentDamaged(path, "its checksum differs")
+            source.seek(0)
+            return _documents(pa.ipc.open_file(source).get_batch(0))
+
+    def close(self) -> None:
+        """Releases the lock; reading stays possible."""
+        with self._mutex:
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _path(self, number: int) -> Path:
+        return self.directory / f"{number:012d}.arrow"
+
+    def _listed(self) -> Iterator[int]:
+        """The numbers of the segments in the directory, in no order."""
+        with os.scandir(self.directory) as entries:
+            for entry in entries:
+                stem, dot, suffix = entry.name.partition(".")
+                if dot and suffix == "arrow" and stem.isascii() and stem.isdigit():
+                    yield int(stem)
+
+    def _recover(self) -> int:
+        """The highest number in use, after tidying up what a killed writer left behind."""
+        for leftover in self.directory.glob("*.tmp"):
+            leftover.unlink(missing_ok=True)
+        highest = max(self.latest(), max(self._listed(), default=0))
+        _synchronise(self.directory)
+        self._point_to(highest, durable=True)
+        return highest
+
+    def _publish(self, number: int, image: pa.Buffer) -> None:
+        path = self._path(number)
+        temporary = path.with_suffix(".tmp")
+        try:
+            with open(temporary, "xb") as file:
+                file.write(image)
+                file.flush()
+                os.fsync(file.fileno())
+            temporary.rename(path)
+        except OSError:
+            with suppress(OSError):  # the first error is the one to report
+                temporary.unlink(missing_ok=True)
+            raise
+        _synchronise(self.directory)
+        self._point_to(number, durable=False)
+
+    def _point_to(self, number: int, *, durable: bool) -> None:
+        """Makes `number` the latest for readers.
+
+        Not synchronised for each segment: what a power cut loses here is
+        found again from the segments themselves.
+        """
+        temporary = self.directory / "latest.tmp"
+        with open(temporary, "w", encoding="ascii") as file:
+            file.write(f"{number}\n")
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        temporary.rename(self.directory / "latest")
+        if durable:
+            _synchronise(self.directory)
+
+
+def _lock(path: Path) -> int:
+    """The descriptor that holds the writer's lock; the file names the process for people."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        holder = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip()
+        os.close(descriptor)
+        raise SpoolInUse(
+            f"the spool {path.parent} is in use by process {holder or 'unknown'}; "
+            "stop that process first, or open the spool for reading only"
+        ) from error
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
+    return descriptor
+
+
+def _synchronise(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _batch(documents: Sequence[Document], arrived: int) -> pa.RecordBatch:
+    """The documents as columns."""
+    size = sum(len(document.xml) for document in documents)
+    if size > MAX_BYTES:
+        raise SpoolError(
+            f"{len(documents)} documents of {size} bytes are too much for one segment "
+            f"(the limit is {MAX_BYTES} bytes); append them in several parts"
+        )
+    columns = (
+        [list(document.streams) for document in documents],
+        [document.id for document in documents],
+        [document.timestamp for document in documents],
+        [arrived] * len(documents),
+        [document.history for document in documents],
+        [document.origin for document in documents],
+        [document.xml for document in documents],
+    )
+    try:
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, SCHEMA, strict=True)]
+    except (pa.ArrowException, ValueError, OverflowError, TypeError) as error:
+        raise SpoolError(f"a document does not fit the spool's columns: {error}") from error
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _image(batch: pa.RecordBatch, arrived: int) -> pa.Buffer:
+    """The bytes of a segment.
+
+    Encoded twice: the footer's metadata must be known when the encoder
+    starts, and the checksum of what comes before the footer only after it.
+    """
+    plain, length = _encode(batch, None)
+    footer = {
+        "rows": batch.num_rows,
+        "arrived": arrived,
+        "bytes": length,
+        "crc32": zlib.crc32(plain.slice(0, length)),
+    }
+    image, _ = _encode(batch, {key: str(value) for key, value in footer.items()})
+    return image
+
+
+def _encode(batch: pa.RecordBatch, metadata: dict[str, str] | None) -> tuple[pa.Buffer, int]:
+    """The Arrow IPC file, and how many of its bytes come before the footer."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, SCHEMA, metadata=metadata) as writer:
+        writer.write_batch(batch)
+        length = sink.tell()
+    return sink.getvalue(), length
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tuple[pa.MemoryMappedFile, dict[str, int]]]:
+    """The mapped file of a segment and its footer's numbers."""
+    try:
+        with pa.memory_map(str(path)) as source:
+            reader = pa.ipc.open_file(source)
+            if not reader.schema.equals(SCHEMA) or reader.num_record_batches != 1:
+                raise SegmentDamaged(path, "its columns differ")
+            entries = reader.metadata or {}
+            yield source, {key: int(entries[key.encode()]) for key in _FOOTER}
+    except FileNotFoundError as error:
+        raise SpoolError(f"there is no segment {path}: it was deleted or never written") from error
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise SegmentDamaged(path, error) from error
+
+
+def _documents(batch: pa.RecordBatch) -> list[Document]:
+    """The rows as documents."""
+    return [
+        Document(names[0] if len(names) == 1 else tuple(names), id_, ts, xml, history, origin)
+        for names, id_, ts, xml, history, origin in zip(
+            batch["streams"].to_pylist(),
+            batch["id"].to_pylist(),
+            batch["ts"].cast(pa.int64()).to_pylist(),
+            batch["xml"].to_pylist(),
+            batch["history"].to_pylist(),
+            batch["origin"].to_pylist(),
+            strict=True,
+        )
+    ]

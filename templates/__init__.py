@@ -1,0 +1,13 @@
+"""Stage 2: the joins of all subscriptions, one conjunctive query for each template.
+
+Join graph -> minor -> template -> conjunctive query in DuckDB (Hong 2009,
+chapter 6).  The package knows nothing of XML: it takes `Witnesses` and returns
+which documents and nodes satisfy which registered joins.
+"""
+
+from templates.joingraph import Edge, JoinGraph, Node, minor
+from templates.processor import Processor
+from templates.registry import Registry
+from templates.relations import Witnesses
+
+__all__ = ["Edge", "JoinGraph", "Node", "Processor", "Registry", "Witnesses", "minor"]

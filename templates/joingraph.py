@@ -1,0 +1,123 @@
+"""Join graphs and their minors (Hong 2009, sections 6.4.1 and 6.4.2).
+
+A join graph has one tree of pattern nodes for each side of a join (structural
+edges) and an edge between the sides for each comparison.  Its *minor* keeps
+only what stage 2 has to check: stage 1 has already evaluated the rest of the
+tree patterns.  Queries whose minors are isomorphic share one template.
+
+Extends section 6.4.2, which joins leaves by equality only: an inner node may
+be compared too, comparisons other than `=` are edges as well, and a node
+whose binding belongs to the match is kept although nothing joins it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LEFT, RIGHT = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A pattern node: its side, its parent's number (None at the top), whether matches name it."""
+
+    side: int
+    parent: int | None
+    output: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A comparison between a left and a right node, by their numbers."""
+
+    left: int
+    right: int
+    operator: str = "="
+
+
+@dataclass(frozen=True, slots=True)
+class JoinGraph:
+    """Nodes of both sides, parents before children, left side first; and the comparisons."""
+
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...] = ()
+
+    @property
+    def two_sided(self) -> bool:
+        """Whether there is a right side; a graph without one is a plain filter."""
+        return any(node.side == RIGHT for node in self.nodes)
+
+    def compared(self, operator: str | None = None) -> frozenset[int]:
+        """The nodes with an edge (of that operator, if one is given)."""
+        edges = [e for e in self.edges if operator is None or e.operator == operator]
+        return frozenset(e.left for e in edges) | frozenset(e.right for e in edges)
+
+    def top(self, side: int) -> int:
+        """The number of the side's topmost node."""
+        return next(i for i, n in enumerate(self.nodes) if n.side == side and n.parent is None)
+
+    def pairs(self) -> Iterator[tuple[int, int]]:
+        """Yield the pairs of nodes whose bindings stage 1 has to deliver, top down.
+
+        A pair is a structural edge (parent, child).  A top node with a
+        comparison of its own, and the only node of a side, is paired with
+        itself, so that every node with a comparison is the second of a pair.
+        """
+        compared = self.compared()
+        for number, node in enumerate(self.nodes):
+            if node.parent is not None:
+                yield node.parent, number
+            elif number in compared or not self._children(number):
+                yield number, number
+
+    def _children(self, number: int) -> list[int]:
+        return [i for i, n in enumerate(self.nodes) if n.parent == number]
+
+
+def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
+    """Return the graph's minor and, for each of its nodes, the number that it had before.
+
+    A node is *wanted* if it is compared or belongs to the match.  What stays
+    are the wanted nodes and those where paths to wanted nodes fork: dropping
+    the other leaves, everything above the least common ancestor of all wanted
+    nodes, and contracting inner nodes with one child come to the same.  A
+    side in which nothing is wanted keeps its top node.
+    """
+    wanted = _wanted(graph)
+    forks = _forks(graph, wanted)
+    kept = tuple(i for i in range(len(graph.nodes)) if i in wanted or i in forks)
+    renumbered = {old: new for new, old in enumerate(kept)}
+    nodes = tuple(
+        Node(graph.nodes[i].side, _kept_parent(graph, i, renumbered), graph.nodes[i].output)
+        for i in kept
+    )
+    edges = sorted(
+        {(renumbered[e.left], renumbered[e.right], e.operator) for e in graph.edges},
+    )
+    return JoinGraph(nodes, tuple(Edge(*edge) for edge in edges)), kept
+
+
+def _wanted(graph: JoinGraph) -> set[int]:
+    wanted = set(graph.compared()) | {i for i, n in enumerate(graph.nodes) if n.output}
+    for side in {node.side for node in graph.nodes}:
+        if not any(graph.nodes[i].side == side for i in wanted):
+            wanted.add(graph.top(side))
+    return wanted
+
+
+def _forks(graph: JoinGraph, wanted: set[int]) -> set[int]:
+    """Return the nodes below at least two of whose children something is wanted."""
+    branches = [0] * len(graph.nodes)
+    for number in reversed(range(len(graph.nodes))):
+        parent = graph.nodes[number].parent
+        if parent is not None and (number in wanted or branches[number]):
+            branches[parent] += 1
+    return {number for number, count in enumerate(branches) if count > 1}
+
+
+def _kept_parent(graph: JoinGraph, number: int, kept: dict[int, int]) -> int | None:
+    parent = graph.nodes[number].parent
+    while parent is not None and parent not in kept:
+        parent = graph.nodes[parent].parent
+    return None if parent is None else kept[parent]

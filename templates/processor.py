@@ -1,0 +1,275 @@
+"""The join processor: all registered joins over one batch of witnesses.
+
+Hong 2009, Algorithms 1, 2 and 4: store the batch, compute the views, evaluate
+the conjunctive query of each template that can fire, and forget what no later
+document can meet.  The caller owns the connection and the transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import duckdb
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from templates.conjunctive import Sources, conjunctive_query, filter_query
+from templates.joingraph import JoinGraph
+from templates.registry import Members, Registry, r_t
+from templates.relations import BINDINGS, INFINITE, NODES, TIMES, VALUES, Witnesses
+from templates.values import Hash, intern_values, key_of
+from templates.views import BACKWARD, FORWARD, Pass, clear, materialise
+
+FOUND = pa.schema(
+    [
+        ("qid", pa.int32()),
+        ("doc1", pa.int64()),
+        ("doc2", pa.int64()),
+        ("nodes", pa.list_(pa.int32())),
+    ]
+)
+
+Numbers = npt.NDArray[np.int64]
+
+
+class Processor:
+    """Stage 2: from the witnesses of a batch to the rows of every registered join.
+
+    With `views` the queries run over R_L and R_R (Algorithm 4), without over
+    R_bin and R_doc (Algorithm 1); the results are the same.
+    """
+
+    def __init__(
+        self,
+        connection: duckdb.DuckDBPyConnection,
+        registry: Registry,
+        *,
+        views: bool = True,
+        hashed: Hash = key_of,
+    ) -> None:
+        self._connection = connection
+        self._registry = registry
+        self._views = views
+        self._hashed = hashed
+        self._swept = -INFINITE
+        self._filled = False
+        self.out: dict[int, pa.Table] = {}
+        self._register_batch(_no_rows())
+        clear(connection)
+
+    # -- One batch -------------------------------------------------------------------------
+
+    def join(self, witnesses: Witnesses) -> pa.Table:
+        """Store a batch and return what it completes: qid, doc1, doc2, nodes (see FOUND).
+
+        `nodes` are the bindings of the template's output nodes in its order;
+        rows are distinct.  doc1 and doc2 are the same for a join of one side.
+        """
+        interned = intern_values(
+            self._connection, witnesses.values["strVal"].to_pylist(), self._hashed
+        )
+        documents = witnesses.values["docs"].to_numpy()
+        common = pa.table({"key": interned.keys[interned.known | (documents > 1)]})
+        self._connection.register("common", common)
+        self._register_batch(_with_keys(witnesses, interned.keys))
+        self._store()
+        self.out = {}
+        self._filter(witnesses.bindings)
+        if self._filled:
+            clear(self._connection)
+            self._filled = False
+        if common.num_rows and witnesses.bindings.num_rows:
+            self._join(witnesses)
+        return self._found()
+
+    def _register_batch(self, tables: tuple[pa.Table, ...]) -> None:
+        for name, table in zip(("binding", "node", "times"), tables, strict=True):
+            self._connection.register(f"batch_{name}", table)
+
+    def _store(self) -> None:
+        """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
+        kept = "true"
+        if self._registry.passing():
+            kept = "pair NOT IN (" + ", ".join(map(str, sorted(self._registry.passing()))) + ")"
+        self._connection.execute(
+            f"INSERT INTO state.binding SELECT * FROM batch_binding WHERE {kept}"
+        )
+        self._connection.execute(
+            "INSERT INTO state.node SELECT * FROM batch_node n WHERE (doc, node) IN"
+            f" (SELECT doc, unnest([node1, node2]) FROM batch_binding WHERE {kept})"
+        )
+        self._connection.execute(
+            "INSERT INTO state.times SELECT * FROM batch_times WHERE doc IN"
+            f" (SELECT doc FROM batch_binding WHERE {kept})"
+        )
+
+    def _filter(self, bindings: pa.Table) -> None:
+        """Evaluate the templates with one side, which see the batch only."""
+        arrived = set(pc.unique(bindings["pair"]).to_pylist())
+        for number, members in self._registry.members.items():
+            if not members.template.graph.two_sided and _can_fire(members, arrived, arrived):
+                self._evaluate(number, _filter_sql(members.template.graph, r_t(number)))
+
+    def _join(self, witnesses: Witnesses) -> None:
+        """Evaluate the templates with two sides (Algorithm 1, line 2; Algorithm 4, line 9)."""
+        first = pc.min(witnesses.times["doc"]).as_py()
+        for half in (FORWARD, BACKWARD):
+            if half is FORWARD or self._looks_back(witnesses, first):
+                self._half(half, first)
+
+    def _looks_back(self, witnesses: Witnesses, first: int) -> bool:
+        """Whether a document of the batch can be the earlier side of something kept before."""
+        if any(members.joins for members in self._registry.members.values()):
+            return True
+        ((latest,),) = self._connection.execute(
+            "SELECT max(ts) FROM state.times WHERE doc < ?", [first]
+        ).fetchall()
+        earliest = pc.min(witnesses.times["ts"]).as_py()
+        return latest is not None and earliest < latest
+
+    def _half(self, half: Pass, first: int) -> None:
+        live = [m for m in self._registry.members.values() if m.template.graph.two_sided]
+        if self._views:
+            structural = any(_structural(m.template.graph) for m in live)
+            materialise(self._connection, half, first, structural)
+            self._filled = True
+            left, right = (self._pairs_of(source, structural) for source in half.views)
+            live = [members for members in live if _can_fire(members, left, right)]
+        elif half.old_right:
+            self._connection.execute(
+                "CREATE OR REPLACE TEMP VIEW old_binding AS"
+                f" SELECT * FROM state.binding WHERE doc < {first}"
+            )
+        sources = half.views if self._views else half.bases
+        for members in live:
+            number = members.template.number
+            self._evaluate(number, _join_sql(members.template.graph, r_t(number), *sources))
+
+    def _pairs_of(self, source: Sources, structural: bool) -> set[int]:
+        query = f"SELECT DISTINCT pair FROM {source.valued}"
+        if structural:
+            query += f" UNION SELECT DISTINCT pair FROM {source.structural}"
+        return {pair for (pair,) in self._connection.execute(query).fetchall()}
+
+    def _evaluate(self, template: int, query: str) -> None:
+        rows = self._connection.sql(query).to_arrow_table()
+        if rows.num_rows:
+            earlier = self.out.get(template)
+            self.out[template] = rows if earlier is None else pa.concat_tables([earlier, rows])
+
+    def _found(self) -> pa.Table:
+        parts = [
+            _project(rows, self._registry.members[number].template.graph)
+            for number, rows in self.out.items()
+        ]
+        return pa.concat_tables(parts) if parts else FOUND.empty_table()
+
+    # -- Forgetting ------------------------------------------------------------------------
+
+    def evict(self, clock: int) -> bool:
+        """Forget what no document that arrives from `clock` on can meet; whether anything was.
+
+        Deletions are batched: nothing happens until the clock has moved by an
+        eighth of the shortest window since the last time.
+        """
+        keeps = self._registry.keeps()
+        shortest = min(keeps.values(), default=0)
+        if keeps and clock < self._swept + max(1, shortest // 8):
+            return False
+        self._swept = clock
+        finite = [(pair, clock - keep) for pair, keep in keeps.items() if keep < INFINITE]
+        bounds = pa.table({"pair": [p for p, _ in finite], "bound": [b for _, b in finite]})
+        self._connection.register("bounds", bounds.cast(_BOUNDS))
+        self._connection.execute(
+            "DELETE FROM state.binding USING bounds, state.times WHERE binding.pair = bounds.pair"
+            " AND times.doc = binding.doc AND times.ts < bounds.bound"
+        )
+        self._sweep()
+        return True
+
+    def forget_pairs(self, pairs: Sequence[int]) -> None:
+        """Delete the witnesses of pairs that no join uses any more."""
+        if pairs:
+            listed = ", ".join(str(int(pair)) for pair in pairs)
+            self._connection.execute(f"DELETE FROM state.binding WHERE pair IN ({listed})")
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Delete nodes, times and values that no binding refers to."""
+        for statement in (
+            "DELETE FROM state.node WHERE (doc, node) NOT IN"
+            " (SELECT doc, unnest([node1, node2]) FROM state.binding)",
+            "DELETE FROM state.times WHERE doc NOT IN (SELECT doc FROM state.binding)",
+            "DELETE FROM state.value WHERE key NOT IN"
+            " (SELECT key FROM state.node WHERE key IS NOT NULL)",
+        ):
+            self._connection.execute(statement)
+
+
+_BOUNDS = pa.schema([("pair", pa.int32()), ("bound", pa.int64())])
+
+
+@lru_cache(maxsize=4096)
+def _join_sql(graph: JoinGraph, table: str, left: Sources, right: Sources) -> str:
+    return conjunctive_query(graph, table, left, right)
+
+
+@lru_cache(maxsize=4096)
+def _filter_sql(graph: JoinGraph, table: str) -> str:
+    return filter_query(graph, table, Sources("batch_binding", "batch_binding"))
+
+
+@lru_cache(maxsize=4096)
+def _structural(graph: JoinGraph) -> bool:
+    """Whether some pair of the template ends in a node without an equality."""
+    equal = graph.compared("=")
+    return any(child not in equal for _, child in graph.pairs())
+
+
+def _can_fire(members: Members, left: set[int], right: set[int]) -> bool:
+    """Whether for each place of the template some variable that is used there has arrived."""
+    graph = members.template.graph
+    return all(
+        not column.keys().isdisjoint(right if graph.nodes[child].side else left)
+        for column, (_, child) in zip(members.columns, graph.pairs(), strict=True)
+    )
+
+
+def _project(rows: pa.Table, graph: JoinGraph) -> pa.Table:
+    """Return the rows of R_out with the bindings of the output nodes only, without doubles."""
+    outputs = [i for i, node in enumerate(graph.nodes) if node.output]
+    names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in outputs)]
+    table = np.stack([rows[name].to_numpy().astype(np.int64) for name in names], axis=1)
+    table = table[np.lexsort(table.T[::-1])]
+    if len(outputs) < len(graph.nodes):
+        repeated = (table[1:] == table[:-1]).all(axis=1)
+        table = table[np.concatenate(([True], ~repeated))]
+    nodes: Numbers = table[:, 3:]
+    offsets = np.arange(len(table) + 1, dtype=np.int32) * len(outputs)
+    return pa.table(
+        [
+            pa.array(table[:, 0], pa.int32()),
+            pa.array(table[:, 1]),
+            pa.array(table[:, 2]),
+            pa.ListArray.from_arrays(offsets, pa.array(nodes.ravel(), pa.int32())),
+        ],
+        schema=FOUND,
+    )
+
+
+def _with_keys(witnesses: Witnesses, keys: npt.NDArray[np.uint64]) -> tuple[pa.Table, ...]:
+    """Return bindings and nodes with keys in place of rows of values; and the times."""
+    by_row = pa.array(keys, pa.uint64())
+    keyed = [
+        table.drop_columns("value").append_column("key", by_row.take(table["value"]))
+        for table in (witnesses.bindings, witnesses.nodes)
+    ]
+    return (*keyed, witnesses.times)
+
+
+def _no_rows() -> tuple[pa.Table, ...]:
+    nothing = Witnesses(*(schema.empty_table() for schema in (BINDINGS, NODES, TIMES, VALUES)))
+    return _with_keys(nothing, np.empty(0, dtype=np.uint64))

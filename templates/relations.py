@@ -1,0 +1,71 @@
+"""The relations between stage 1 and stage 2 (Hong 2009, sections 6.3.1 and 6.4.3).
+
+Stage 1 fills `Witnesses`, one batch at a time; stage 2 keeps what may still
+be joined.  Variables and string values are interned: a *pair* number stands
+for two adjacent variables, a *key* for a string value.  The public views
+(`R_bin`, `R_doc`, ...) show the texts again.
+
+| here     | paper            | columns                                                    |
+|----------|------------------|------------------------------------------------------------|
+| bindings | R_binW           | doc, pair, node1, node2, value (row of node2's string value) |
+| nodes    | R_docW           | doc, node, value (NULL where no value is joined)           |
+| times    | R_docTSW         | doc, ts, clock, rank, base, first                          |
+| values   | strVal of R_docW | strVal (distinct), docs (documents of the batch that have it) |
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+INFINITE = 1 << 62  # the window INF, in ticks
+
+BINDINGS = pa.schema(
+    [
+        ("doc", pa.int64()),
+        ("pair", pa.int32()),
+        ("node1", pa.int32()),
+        ("node2", pa.int32()),
+        ("value", pa.int32()),
+    ]
+)
+NODES = pa.schema([("doc", pa.int64()), ("node", pa.int32()), ("value", pa.int32())])
+TIMES = pa.schema(
+    [
+        ("doc", pa.int64()),
+        ("ts", pa.int64()),
+        ("clock", pa.int64()),
+        ("rank", pa.int64()),
+        ("base", pa.int64()),
+        ("first", pa.int64()),
+    ]
+)
+VALUES = pa.schema([("strVal", pa.string()), ("docs", pa.int32())])
+
+
+@dataclass(frozen=True, slots=True)
+class Witnesses:
+    """What stage 1 found in one batch of documents, as Arrow tables of the schemas above.
+
+    `doc` numbers documents in the order of arrival.  In `times`, `ts` is the
+    event time, `clock` the largest event time that arrived earlier, `rank`
+    orders arrivals (a derived document comes after its newest part), `base`
+    is shared by the versions of a document, and `first` is the smallest
+    arrival number among a document's parts.
+    """
+
+    bindings: pa.Table
+    nodes: pa.Table
+    times: pa.Table
+    values: pa.Table
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two adjacent variables, by their definitions; `valued` if the second one's value joins."""
+
+    number: int
+    first: str
+    second: str
+    valued: bool

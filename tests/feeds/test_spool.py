@@ -1,0 +1,268 @@
+"""The spool: what comes out is what went in, whatever happens between."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from feeds.documents import Document
+from feeds.spool import SCHEMA, SegmentDamaged, Spool, SpoolError, SpoolInUse
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def document(number: int) -> Document:
+    return Document("S", f"d{number}", number, b"<a>%d</a>" % number)
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    with Spool(tmp_path / "spool") as opened:
+        yield opened
+
+
+def ticks() -> st.SearchStrategy[int]:
+    return st.integers(-(2**63), 2**63 - 1)
+
+
+def documents() -> st.SearchStrategy[Document]:
+    names = st.text(max_size=4)
+    streams = names | st.lists(names, max_size=3).filter(lambda n: len(n) != 1).map(tuple)
+    return st.builds(Document, streams, names, ticks(), st.binary(), st.booleans(), names)
+
+
+@settings(max_examples=50)
+@given(st.lists(documents(), min_size=1), ticks())
+def test_reads_what_was_appended(
+    tmp_path_factory: pytest.TempPathFactory, batch: list[Document], arrived: int
+) -> None:
+    with Spool(tmp_path_factory.mktemp("spool")) as spool:
+        number = spool.append(batch, arrived)
+        assert spool.read(number) == batch
+        (segment,) = spool.segments(0)
+        assert (segment.number, segment.rows, segment.arrived) == (1, len(batch), arrived)
+
+
+def test_segments_are_plain_arrow_files(spool: Spool) -> None:
+    spool.append([Document(("S", "T"), "d", 5, b"<a/>", True, "here")], 7)
+    (segment,) = spool.segments(0)
+    with pa.memory_map(str(segment.path)) as file:
+        table = pa.ipc.open_file(file).read_all()
+    assert table.schema.equals(SCHEMA)
+    assert table.column_names == ["streams", "id", "ts", "arrived", "history", "origin", "xml"]
+    times = table.select(["ts", "arrived"]).cast(pa.schema([("ts", "i8"), ("arrived", "i8")]))
+    assert times.to_pylist() == [{"ts": 5, "arrived": 7}]
+
+
+def test_segments_are_numbered_from_one_and_listed_in_order(spool: Spool) -> None:
+    assert spool.latest() == 0
+    assert [spool.append([document(n)], 0) for n in range(12)] == list(range(1, 13))
+    assert spool.latest() == 12
+    assert [segment.number for segment in spool.segments(9)] == [10, 11, 12]
+    assert [segment.number for segment in spool.segments(2, limit=3)] == [3, 4, 5]
+
+
+def test_many_segments_are_listed_the_same_as_few(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        spool.append([document(number)], 0)
+    (spool.directory / "000000000003.arrow").unlink()
+    few = spool.numbers(1)
+    monkeypatch.setattr("feeds.spool._PROBED", 0)
+    assert spool.numbers(1) == few == [2, 4, 5]
+
+
+def test_without_documents_nothing_is_written(spool: Spool) -> None:
+    spool.append([document(1)], 0)
+    assert spool.append([], 0) == 1
+    assert spool.latest() == 1
+
+
+def test_numbers_go_on_after_a_restart_and_after_all_segments_were_deleted(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        spool.append([document(1)], 0)
+        spool.append([document(2)], 0)
+    with Spool(tmp_path) as spool:
+        assert spool.append([document(3)], 0) == 3
+    for segment in tmp_path.glob("*.arrow"):
+        segment.unlink()
+    with Spool(tmp_path) as spool:
+        assert spool.latest() == 3
+        assert spool.segments(0) == []
+        assert spool.append([document(4)], 0) == 4
+
+
+def test_a_lost_pointer_is_found_again_from_the_segments(tmp_path: Path) -> None:
+    with Spool(tmp_path) as spool:
+        spool.append([document(1)], 0)
+        spool.append([document(2)], 0)
+    (tmp_path / "latest").write_bytes(b"")
+    assert Spool(tmp_path, read_only=True).latest() == 2
+    (tmp_path / "latest").write_text("1\n")  # durable segment, older pointer
+    assert Spool(tmp_path, read_only=True).latest() == 1
+    with Spool(tmp_path) as spool:
+        assert spool.latest() == 2
+        assert spool.append([document(3)], 0) == 3
+
+
+def test_what_a_killed_writer_left_behind_is_ignored_and_removed(tmp_path: Path) -> None:
+    tmp_path.joinpath("000000000009.tmp").write_bytes(b"half a segm")
+    assert Spool(tmp_path, read_only=True).latest() == 0
+    with Spool(tmp_path) as spool:
+        assert not list(tmp_path.glob("*.tmp"))
+        assert spool.append([document(1)], 0) == 1
+
+
+@pytest.mark.parametrize("failing", ["fsync", "rename"])
+def test_a_failed_append_is_not_acknowledged_and_its_number_not_used_again(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, failing: str
+) -> None:
+    spool.append([document(1)], 0)
+
+    def fail(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync" if failing == "fsync" else "pathlib.Path.rename", fail)
+        with pytest.raises(SpoolError, match="segment 2 cannot be written .*No space left"):
+            spool.append([document(2)], 0)
+    assert spool.latest() == 1
+    assert not list(spool.directory.glob("*.tmp"))
+    assert spool.append([document(3)], 0) == 3
+    assert [spool.read(s.number) for s in spool.segments(0)] == [[document(1)], [document(3)]]
+
+
+def test_nothing_is_visible_before_the_directory_is_synchronised(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    synchronise, rename = os.fsync, Path.rename
+
+    def watched_fsync(descriptor: int) -> None:
+        kind = "directory" if Path(f"/proc/self/fd/{descriptor}").is_dir() else "file"
+        steps.append(f"fsync {kind}, latest {spool.latest()}")
+        synchronise(descriptor)
+
+    def watched_rename(source: Path, target: Path) -> Path:
+        steps.append(f"rename to {target.suffix or target.name}")
+        return rename(source, target)
+
+    monkeypatch.setattr("os.fsync", watched_fsync)
+    monkeypatch.setattr("pathlib.Path.rename", watched_rename)
+    spool.append([document(1)], 0)
+    assert steps == [
+        "fsync file, latest 0",
+        "rename to .arrow",
+        "fsync directory, latest 0",
+        "rename to latest",
+    ]
+
+
+def test_the_second_writer_is_refused_with_the_process_of_the_first(tmp_path: Path) -> None:
+    with Spool(tmp_path):
+        with pytest.raises(SpoolInUse, match=rf"in use by process {os.getpid()};"):
+            Spool(tmp_path)
+        second = subprocess.run(
+            [sys.executable, "-c", f"from feeds.spool import Spool; Spool({str(tmp_path)!r})"],
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert f"in use by process {os.getpid()};" in second.stderr
+    with Spool(tmp_path) as free_again:
+        assert free_again.append([document(1)], 0) == 1
+
+
+def test_a_reader_changes_nothing_and_cannot_append(spool: Spool) -> None:
+    reader = Spool(spool.directory, read_only=True)
+    spool.append([document(1)], 0)
+    assert reader.read(reader.latest()) == [document(1)]
+    with pytest.raises(SpoolError, match="opened for reading only"):
+        reader.append([document(2)], 0)
+    spool.close()
+    with pytest.raises(SpoolError, match="closed"):
+        spool.append([document(2)], 0)
+
+
+def test_threads_append_without_losing_or_mixing_anything(spool: Spool) -> None:
+    def run(thread: int) -> None:
+        for number in range(10):
+            spool.append([document(100 * thread + number)], 0)
+
+    threads = [threading.Thread(target=run, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    stored = [d.timestamp for s in spool.segments(0) for d in spool.read(s.number)]
+    assert sorted(stored) == [100 * thread + number for thread in range(4) for number in range(10)]
+
+
+def test_no_changed_byte_goes_unnoticed(spool: Spool) -> None:
+    original = [document(1), Document(("S", "T"), "e", 5, b"<b/>", True, "here")]
+    path = spool.segment(spool.append(original, 7)).path
+    image = path.read_bytes()
+    noticed = 0
+    for position in range(len(image)):
+        changed = bytearray(image)
+        changed[position] ^= 1 << position % 8
+        path.write_bytes(changed)
+        try:
+            # Padding and the parts of the footer that say nothing new may change.
+            assert spool.read(1) == original, f"byte {position} of {len(image)}"
+        except SegmentDamaged as error:
+            assert str(path) in str(error)
+            noticed += 1
+    assert noticed > len(image) // 2
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda image: b"",
+        lambda image: image[: len(image) // 2],
+        lambda image: b"<a>not Arrow</a>",
+        lambda image: image + b"x",
+    ],
+    ids=["empty", "cut in half", "text", "one byte more"],
+)
+def test_a_damaged_segment_is_an_error_that_names_the_file(
+    spool: Spool, damage: Callable[[bytes], bytes]
+) -> None:
+    path = spool.segment(spool.append([document(1)], 0)).path
+    path.write_bytes(damage(path.read_bytes()))
+    for look in (spool.read, spool.segment):
+        with pytest.raises(SegmentDamaged) as caught:
+            look(1)
+        assert str(caught.value).startswith(f"segment {path} is damaged (")
+        assert str(caught.value).endswith(
+            "; put the file back from a backup, or move it away to go on without its documents"
+        )
+
+
+def test_other_mistakes_have_one_clear_sentence(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(SpoolError, match=r"there is no segment .*000000000001\.arrow"):
+        spool.read(1)
+    with pytest.raises(SpoolError, match="there is no spool at .*nowhere"):
+        Spool(spool.directory / "nowhere", read_only=True)
+    with pytest.raises(SpoolError, match="gone backwards: segment 5 was consumed from it"):
+        spool.numbers(5)
+    with pytest.raises(SpoolError, match="a document does not fit the spool's columns"):
+        spool.append([Document("S", "\ud800", 0, b"<a/>")], 0)
+    with pytest.raises(SpoolError, match="a document does not fit the spool's columns"):
+        spool.append([Document("S", "late", 2**63, b"<a/>")], 0)
+    monkeypatch.setattr("feeds.spool.MAX_BYTES", 3)
+    with pytest.raises(SpoolError, match=r"1 documents of 4 bytes .*; append them in several"):
+        spool.append([Document("S", "big", 0, b"<a/>")], 0)
+    assert spool.latest() == 0

@@ -1,0 +1,678 @@
+"""Random documents, queries and histories, and the description of a query that they are made of.
+
+A query is described once, as a tree of frozen values, and read twice: the engine gets its
+text (`Query.text`), the oracle gets the tree.  So the two share no parser and no normal form.
+
+Patterns are drawn *from a document of the same case*: an element is picked, then nodes below
+it, and names and axes are generalised (`a` to `*`, `/` to `//`).  Every pattern therefore
+matches at least one document, and the value joins are drawn between values that are equal,
+so that well over a third of the cases have matches.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
+from xml.sax.saxutils import escape, quoteattr
+
+from hypothesis import strategies as st
+from lxml import etree
+
+Axis: TypeAlias = Literal["child", "descendant", "attribute", "descendant-attribute"]
+Comparator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
+Function: TypeAlias = Literal["contains", "starts-with"]
+TextEnd: TypeAlias = Literal["", "/text()", "//text()"]
+Operator: TypeAlias = Literal["JOIN", "FOLLOWED BY"]
+Unit: TypeAlias = Literal["", "ms", "omitted"]
+Draw: TypeAlias = st.DrawFn
+
+NAMESPACES = {"p": "urn:one", "dc": "http://purl.org/dc/elements/1.1/"}
+SIGNS: dict[Axis, str] = {
+    "child": "/",
+    "descendant": "//",
+    "attribute": "/@",
+    "descendant-attribute": "//@",
+}
+
+# -- The description of a query ------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A pattern node and, in `then`, the rest of its path; `name` is a, p:a, *:a, p:* or *."""
+
+    axis: Axis
+    name: str
+    variable: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    then: Step | None = None
+
+    def text(self) -> str:
+        """Return the path as XSCL, with the sign of its first axis."""
+        bound = "" if self.variable is None else f"->{self.variable}"
+        brackets = "".join(f"[{condition.text()}]" for condition in self.conditions)
+        rest = "" if self.then is None else self.then.text()
+        return f"{SIGNS[self.axis]}{self.name}{bound}{brackets}{rest}"
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """The nodes of a path without variables (none: the node itself), or their text() nodes."""
+
+    step: Step | None = None
+    texts: TextEnd = ""
+
+    def text(self, origin: str = ".") -> str:
+        return origin + ("" if self.step is None else self.step.text()) + self.texts
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """At least one node on the path; the only condition that may bind variables."""
+
+    step: Step
+
+    def text(self) -> str:
+        return "." + self.step.text()
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A node of the path compares with a constant; an order needs a number, as in XPath 1.0."""
+
+    path: Path
+    operator: Comparator
+    value: str | int | float
+    flipped: bool = False
+
+    def text(self, origin: str = ".") -> str:
+        """Return the comparison as XSCL, with the constant on the left when flipped."""
+        path, constant = self.path.text(origin), _literal(self.value)
+        if not self.flipped:
+            return f"{path} {self.operator} {constant}"
+        return f"{constant} {self.operator.translate(str.maketrans('<>', '><'))} {path}"
+
+
+@dataclass(frozen=True, slots=True)
+class StringTest:
+    """A string function of the first node's string value and a constant."""
+
+    function: Function
+    path: Path
+    value: str
+
+    def text(self, origin: str = ".") -> str:
+        return f"{self.function}({self.path.text(origin)}, {_literal(self.value)})"
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    parts: tuple[Condition, ...]
+
+    def text(self) -> str:
+        return "(" + " and ".join(part.text() for part in self.parts) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    parts: tuple[Condition, ...]
+
+    def text(self) -> str:
+        return "(" + " or ".join(part.text() for part in self.parts) + ")"
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    part: Condition
+
+    def text(self) -> str:
+        return f"not({self.part.text()})"
+
+
+Condition: TypeAlias = Exists | Compare | StringTest | And | Or | Not
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    stream: str
+    step: Step
+
+    def text(self) -> str:
+        return self.stream + self.step.text()
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """A variable, or the nodes of a path that starts at one (`x1/author`)."""
+
+    variable: str
+    step: Step | None = None
+
+    def text(self) -> str:
+        return self.variable + ("" if self.step is None else self.step.text())
+
+
+@dataclass(frozen=True, slots=True)
+class ValueJoin:
+    """A comparison of the two sides; `flipped` only writes the right side first."""
+
+    left: Operand
+    operator: Literal["=", "!="]
+    right: Operand
+    flipped: bool = False
+
+    def text(self) -> str:
+        sides = [self.left.text(), self.right.text()]
+        return f" {self.operator} ".join(reversed(sides) if self.flipped else sides)
+
+
+@dataclass(frozen=True, slots=True)
+class Restriction:
+    """A comparison of one variable with a constant, written in the join predicate."""
+
+    variable: str
+    condition: Compare | StringTest
+
+    def text(self) -> str:
+        return self.condition.text(self.variable)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """One block, or two with an operator, a window in ticks (None: INF) and a conjunction."""
+
+    left: Block
+    right: Block | None = None
+    operator: Operator = "JOIN"
+    window: int | None = None
+    atoms: tuple[ValueJoin | Restriction, ...] = ()
+    unit: Unit = ""
+
+    def text(self) -> str:
+        """Return the query as XSCL."""
+        body = self.left.text()
+        if self.right is not None:
+            predicate = " AND ".join(atom.text() for atom in self.atoms)
+            braces = f"{{{predicate}{self._window()}}}"
+            body = f"{body} {self.operator}{braces} {self.right.text()}"
+        return f'NAMESPACE p = "{NAMESPACES["p"]}" {body}' if "p:" in body else body
+
+    def _window(self) -> str:
+        if self.window is None:
+            return "" if self.unit == "omitted" else ", INF"
+        return f", {self.window // 1000} ms" if self.unit == "ms" else f", {self.window}"
+
+
+def _literal(value: str | int | float) -> str:
+    if not isinstance(value, str):
+        return str(value)
+    return f"'{value}'" if '"' in value else f'"{value}"'
+
+
+# -- What happens to an engine -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    streams: tuple[str, ...]
+    id: str
+    timestamp: int
+    xml: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    name: str
+    query: Query
+    updates: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    document: Doc
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribe:
+    subscription: Subscription
+
+
+@dataclass(frozen=True, slots=True)
+class Unsubscribe:
+    name: str
+
+
+Event: TypeAlias = Push | Subscribe | Unsubscribe
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A history of an engine, and the lateness of its streams in ticks."""
+
+    events: tuple[Event, ...]
+    lateness: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def documents(self) -> tuple[Doc, ...]:
+        """The documents, in order of arrival."""
+        return tuple(event.document for event in self.events if isinstance(event, Push))
+
+    @property
+    def subscriptions(self) -> tuple[Subscription, ...]:
+        """The subscriptions, in order of registration."""
+        return tuple(e.subscription for e in self.events if isinstance(e, Subscribe))
+
+
+def plain(subscriptions: Sequence[Subscription], documents: Sequence[Doc]) -> tuple[Event, ...]:
+    """Return the history in which everyone subscribes before the first document."""
+    return (*map(Subscribe, subscriptions), *map(Push, documents))
+
+
+# -- Documents -----------------------------------------------------------------------------
+
+_NAMES = ("a", "a", "a", "b", "b", "b", "c", "c", "d", "e", "p:a", "p:b", "dc:c")
+_VALUES = ("u", "u", "u", "u", "u", "u", "v", "v", "w", "", "", "1", "2.0", "10", " u", "a&b", "it's")
+_FORMS = ("{}", "{}", "{}", "{}", "<![CDATA[{}]]>", "<!--u-->{}", "{}<?u v?>", "split")
+_ATTRIBUTES = st.lists(
+    st.tuples(st.sampled_from(("a", "b", "b", "p:b", "xml:lang")), st.sampled_from(_VALUES)),
+    max_size=2,
+    unique_by=lambda attribute: attribute[0],
+)
+_ELEMENT = st.tuples(
+    st.integers(1, 4),
+    st.sampled_from(_NAMES),
+    st.sampled_from(_VALUES),
+    st.sampled_from(_FORMS),
+    st.sampled_from(("", "", "", "", "", "", "u", " ")),
+    st.one_of(st.just([]), st.just([]), _ATTRIBUTES),
+)
+
+
+def _content(value: str, form: str) -> str:
+    if form == "split":
+        return f"{escape(value[:1])}<!--v-->{escape(value[1:])}"
+    return form.format(value if "CDATA" in form else escape(value))
+
+
+@st.composite
+def bodies(draw: Draw) -> bytes:
+    """Return a strategy of small XML documents: recursion, mixed content, namespaces."""
+    elements = draw(st.lists(_ELEMENT, min_size=2, max_size=9))
+    default = draw(st.sampled_from(("", "", "", "", ' xmlns="urn:one"')))
+    declared = default + "".join(f' xmlns:{p}="{uri}"' for p, uri in NAMESPACES.items())
+    parts, open_tags = [], list[tuple[str, str]]()
+    deeper = [element[0] for element in elements[1:]] + [0]
+    for position, (level, name, value, form, tail, attributes) in enumerate(elements):
+        while len(open_tags) >= (level if position == 0 else max(level, 2)):
+            closing, after = open_tags.pop()
+            parts.append(f"</{closing}>{after}")
+        written = "".join(f" {key}={quoteattr(text)}" for key, text in attributes)
+        text = "" if form == "{}" and deeper[position] > level else _content(value, form)
+        parts.append(f"<{name}{'' if position else declared}{written}>{text}")
+        open_tags.append((name, tail if position else ""))
+    parts.extend(f"</{closing}>{after}" for closing, after in reversed(open_tags))
+    return "".join(parts).encode()
+
+
+_STREAMS = (("S",), ("S",), ("S",), ("S",), ("R",), ("R",), ("S", "R"))
+
+
+@st.composite
+def documents(draw: Draw, sizes: tuple[int, int] = (3, 6), scale: int = 1) -> tuple[Doc, ...]:
+    """Return a strategy of documents in order of arrival; bodies and times repeat."""
+    size = draw(st.integers(*sizes))
+    times = draw(st.lists(st.integers(0, 8), min_size=size, max_size=size))
+    if draw(st.sampled_from((True, True, False))):
+        times.sort()
+    distinct = draw(st.lists(bodies(), min_size=2, max_size=3))
+    chosen = draw(st.lists(st.sampled_from(distinct), min_size=size, max_size=size))
+    streams = draw(st.lists(st.sampled_from(_STREAMS), min_size=size, max_size=size))
+    rows = zip(streams, times, chosen, strict=True)
+    return tuple(Doc(s, f"d{n}", t * scale, xml) for n, (s, t, xml) in enumerate(rows, start=1))
+
+
+# -- Patterns, drawn from a document -------------------------------------------------------
+
+Target: TypeAlias = tuple[etree._Element, str | None]
+Bound: TypeAlias = list[tuple[str, Target]]
+
+
+def _elements(root: etree._Element) -> list[etree._Element]:
+    return [node for node in root.iter() if isinstance(node.tag, str)]
+
+
+def _below(element: etree._Element) -> list[Target]:
+    """Return the elements and the attributes that are below an element."""
+    inner: list[Target] = [(node, None) for node in _elements(element)[1:]]
+    return inner + [(node, str(key)) for node in _elements(element) for key in node.attrib]
+
+
+def _value(target: Target) -> str:
+    element, key = target
+    return str(element.xpath("string()")) if key is None else str(element.get(key))
+
+
+def _names(target: Target) -> tuple[str, ...]:
+    """Return the name tests that a node meets, the exact ones several times."""
+    element, key = target
+    name = etree.QName(element if key is None else key)
+    prefix = {uri: prefix for prefix, uri in NAMESPACES.items()}.get(name.namespace or "")
+    if name.namespace is None:
+        return (name.localname,) * 6 + ("*", f"*:{name.localname}")
+    exact = () if prefix is None else (f"{prefix}:{name.localname}",) * 4 + (f"{prefix}:*",)
+    return (*exact, "*", f"*:{name.localname}")
+
+
+def _step(draw: Draw, target: Target, near: bool) -> Step:
+    near = near and draw(st.sampled_from((True, True, False)))
+    axis: Axis = "child" if near else "descendant"
+    if target[1] is not None:
+        axis = "attribute" if near else "descendant-attribute"
+    return Step(axis, draw(st.sampled_from(_names(target))))
+
+
+def _steps(draw: Draw, origin: etree._Element | None, target: Target) -> list[tuple[Target, Step]]:
+    """Return the steps of a path that leads from an element (None: the document) to a node."""
+    between = [target[0]]
+    while between[0] is not origin and (parent := between[0].getparent()) is not None:
+        between.insert(0, parent)
+    route: list[Target] = [(node, None) for node in between if node is not origin]
+    if target[1] is not None:
+        route.append(target)
+    steps, near = list[tuple[Target, Step]](), True
+    for position, node in enumerate(route, start=1):
+        kept = position == len(route) or draw(st.sampled_from((True, False, False)))
+        if kept:
+            steps.append((node, _step(draw, node, near)))
+        near = kept
+    return steps
+
+
+def _linked(steps: Sequence[Step]) -> Step:
+    linked = steps[-1]
+    for step in reversed(steps[:-1]):
+        linked = replace(step, then=linked)
+    return linked
+
+
+def _path(draw: Draw, origin: etree._Element, target: Target, last: Callable[[Step], Step]) -> Step:
+    steps = [step for _, step in _steps(draw, origin, target)]
+    return _linked([*steps[:-1], last(steps[-1])])
+
+
+_ORDERS: tuple[tuple[Comparator, float], ...] = (
+    ("=", 0),
+    ("<=", 0),
+    (">=", 0),
+    ("<", 1),
+    (">", -1),
+)
+_FUNCTIONS: tuple[tuple[Function, int], ...] = (
+    ("contains", 0),
+    ("contains", 1),
+    ("starts-with", 0),
+)
+_TEXTS: tuple[TextEnd, ...] = ("/text()", "/text()", "//text()")
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return math.nan
+
+
+def _value_test(draw: Draw, origin: etree._Element, target: Target | None) -> Condition:
+    """Return a value predicate that a node (None: the origin itself) mostly meets."""
+    step = None if target is None else _path(draw, origin, target, lambda last: last)
+    node = target or (origin, None)
+    value, path, text = _value(node), Path(step), None if node[1] else node[0].text
+    flipped = draw(st.booleans())
+    match draw(
+        st.sampled_from(("equal", "unequal", "number", "number", "string", "text", "first"))
+    ):
+        case "unequal":
+            others = tuple(other for other in ("u", "v", 5) if other != value)
+            return Compare(path, "!=", draw(st.sampled_from(others)), flipped)
+        case "number" if not math.isnan(_number(value)):
+            operator, distance = draw(st.sampled_from(_ORDERS))
+            return Compare(path, operator, max(0, _number(value) + distance), flipped)
+        case "string":
+            function, start = draw(st.sampled_from(_FUNCTIONS))
+            return StringTest(function, path, value[start : start + 2])
+        case "first" if text is not None:
+            return StringTest("contains", Path(step, "//text()"), text[:1])
+        case "text" if text is not None:
+            return Compare(Path(step, draw(st.sampled_from(_TEXTS))), "=", text, flipped)
+        case _:
+            return Compare(path, "=", value, flipped)
+
+
+def _logic(draw: Draw, origin: etree._Element, target: Target) -> Condition:
+    """Return a condition with and, or, not that the origin mostly meets."""
+    test = _value_test(draw, origin, target)
+    exists = Exists(_path(draw, origin, target, lambda last: last))
+    absent = Exists(Step("descendant", draw(st.sampled_from(("e", "d", "z")))))
+    choices: tuple[Condition, ...] = (
+        Not(absent),
+        Or((absent, test)),
+        And((exists, test)),
+        Or((And((test, exists)), absent)),
+        Not(Or((absent, Not(exists)))),
+    )
+    return draw(st.sampled_from(choices))
+
+
+@dataclass(frozen=True, slots=True)
+class _Variables:
+    """The variables of a block: their names, their nodes, the values that would join."""
+
+    names: Iterator[str]
+    wanted: frozenset[str]
+    bound: Bound = field(default_factory=list)
+
+    def bind(self, target: Target) -> str:
+        name = next(self.names)
+        self.bound.append((name, target))
+        return name
+
+
+_KINDS = ("bind", "bind", "bind", "bind", "bind", "exists", "value", "logic")
+
+
+def _branches(
+    draw: Draw, origin: etree._Element, variables: _Variables, depth: int = 0
+) -> tuple[Condition, ...]:
+    """Return conditions of an element that it mostly meets."""
+    targets = _below(origin)
+    if not targets:
+        return (_value_test(draw, origin, None),) if draw(st.integers(0, 5)) == 5 else ()
+    likely = [target for target in targets if _value(target) in variables.wanted]
+    conditions = list[Condition]()
+    for _ in range(draw(st.sampled_from((1, 2, 2, 3) if depth == 0 else (0, 0, 1)))):
+        kind = draw(st.sampled_from(_KINDS))
+        target = draw(st.sampled_from(likely * 3 + targets))
+        match kind:
+            case "bind":
+                conditions += _bindings(draw, origin, target, variables, depth)
+            case "exists":
+                conditions.append(Exists(_path(draw, origin, target, lambda last: last)))
+            case "value":
+                conditions.append(_value_test(draw, origin, target))
+            case _:
+                conditions.append(_logic(draw, origin, target))
+    return tuple(conditions)
+
+
+def _bindings(
+    draw: Draw, origin: etree._Element, target: Target, variables: _Variables, depth: int
+) -> list[Condition]:
+    """Return a nested binding, now and then with a twin: an equal pattern, another variable."""
+    variable = variables.bind(target)
+    inner: tuple[Condition, ...] = ()
+    if target[1] is None and depth < 2:
+        inner = _branches(draw, target[0], variables, depth + 1)
+    *chain, last = [step for _, step in _steps(draw, origin, target)]
+    bindings = [Exists(_linked([*chain, replace(last, variable=variable, conditions=inner)]))]
+    if not inner and draw(st.integers(0, 4)) == 4:
+        twin = replace(last, variable=variables.bind(target))
+        bindings.append(Exists(_linked([*chain, twin])))
+    return list(bindings)
+
+
+def _block(draw: Draw, document: Doc, style: str, wanted: Iterable[str]) -> tuple[Block, Bound]:
+    """Return a pattern that the document mostly matches, and the nodes of its variables."""
+    root = etree.fromstring(document.xml)
+    anchors = [node for node in _elements(root) if _below(node)] or [root]
+    anchor = draw(st.sampled_from(anchors))
+    names = (style.format(number) for number in range(1, 99))
+    variables, steps = _Variables(names, frozenset(wanted)), list[Step]()
+    for target, step in _steps(draw, None, (anchor, None)):
+        if target[0] is anchor or draw(st.sampled_from((True, False, False, False))):
+            step = replace(step, variable=variables.bind(target))
+        steps.append(step)
+    steps[-1] = replace(steps[-1], conditions=_branches(draw, anchor, variables))
+    return Block(draw(st.sampled_from(document.streams)), _linked(steps)), variables.bound
+
+
+# -- Queries -------------------------------------------------------------------------------
+
+
+_OPERATORS: tuple[Operator, ...] = ("JOIN", "FOLLOWED BY", "FOLLOWED BY")
+
+
+def _operands(draw: Draw, bound: Bound) -> list[tuple[Operand, str]]:
+    """Return what a predicate may compare: the variables, and a few paths on them."""
+    operands = [(Operand(variable), _value(target)) for variable, target in bound]
+    for variable, (element, key) in bound[:2]:
+        targets = _below(element) if key is None else []
+        if targets and draw(st.sampled_from((True, False, False))):
+            target = draw(st.sampled_from(targets))
+            step = _path(draw, element, target, lambda last: last)
+            operands.append((Operand(variable, step), _value(target)))
+    return operands
+
+
+def _atoms(draw: Draw, left: Bound, right: Bound) -> tuple[ValueJoin | Restriction, ...]:
+    """Return a conjunction with at least one equality, if possible one that holds."""
+    pairs = [(a, b) for a in _operands(draw, left) for b in _operands(draw, right)]
+    equal = [(a[0], b[0]) for a, b in pairs if a[1] == b[1]]
+    unequal = [(a[0], b[0]) for a, b in pairs if a[1] != b[1]]
+    any_pair = [(a[0], b[0]) for a, b in pairs]
+    flipped = draw(st.booleans())
+    atoms = list[ValueJoin | Restriction]()
+    for _ in range(draw(st.sampled_from((1, 1, 2, 2, 3)))):
+        a, b = draw(st.sampled_from(equal or any_pair))
+        atoms.append(ValueJoin(a, "=", b, flipped))
+    match draw(st.sampled_from(("", "", "", "", "unequal", "restriction"))):
+        case "unequal" if unequal:
+            a, b = draw(st.sampled_from(unequal))
+            atoms.append(ValueJoin(a, "!=", b))
+        case "restriction":
+            variable, target = draw(st.sampled_from(left + right))
+            value, whole = _value(target), draw(st.booleans())
+            starts = StringTest("starts-with", Path(), value[:1])
+            atoms.append(Restriction(variable, Compare(Path(), "=", value) if whole else starts))
+    return tuple(dict.fromkeys(draw(st.permutations(atoms))))
+
+
+def _window(draw: Draw, first: Doc, second: Doc, lowest: int, scale: int) -> int | None:
+    distance = abs(second.timestamp - first.timestamp)
+    near = (None, distance, distance, distance, distance + scale, distance - scale, 0)
+    window = draw(st.sampled_from(near))
+    return None if window is None else max(window, lowest)
+
+
+@st.composite
+def queries(draw: Draw, arrived: Sequence[Doc], scale: int = 1) -> Query:
+    """Return a strategy of queries that mostly match some of the documents."""
+    operator = draw(st.sampled_from(_OPERATORS))
+    first, second = draw(st.permutations(arrived))[:2]
+    if operator == "FOLLOWED BY" and second.timestamp < first.timestamp:
+        first, second = second, first
+    opposite = [(node, None) for node in _elements(etree.fromstring(second.xml))]
+    left, variables = _block(draw, first, "x{}", map(_value, opposite))
+    if draw(st.integers(0, 9)) == 9:
+        return Query(left)
+    values = [_value(target) for _, target in variables]
+    right, others = _block(draw, second, draw(st.sampled_from(("y{}", "x{}'"))), values)
+    lowest = 0 if operator == "JOIN" else scale
+    window = _window(draw, first, second, lowest, scale)
+    unit: Unit = "ms" if scale == 1000 else ""
+    if window is None and draw(st.booleans()):
+        unit = "omitted"
+    return Query(left, right, operator, window, _atoms(draw, variables, others), unit)
+
+
+@st.composite
+def subscriptions(draw: Draw, arrived: Sequence[Doc], scale: int) -> tuple[Subscription, ...]:
+    """Return a strategy of subscriptions, some of which differ in the window only."""
+    made = list(draw(st.lists(queries(arrived, scale), min_size=1, max_size=3)))
+    base = made[0]
+    if base.right is not None and draw(st.booleans()):
+        window = _window(draw, arrived[0], arrived[-1], scale, scale)
+        made.append(replace(base, window=window, unit="ms" if scale == 1000 else ""))
+    return tuple(Subscription(f"Q{n}", query) for n, query in enumerate(made, start=1))
+
+
+# -- Cases ---------------------------------------------------------------------------------
+
+
+@st.composite
+def cases(draw: Draw) -> Case:
+    """Return a strategy of cases in which everyone subscribes first."""
+    scale = draw(st.sampled_from((1, 1, 1000)))
+    arrived = draw(documents(scale=scale))
+    late = draw(st.sampled_from((0, 0, 2, 5))) * scale
+    lateness = {"S": late, "R": draw(st.sampled_from((late, 0, 3 * scale)))}
+    return Case(plain(draw(subscriptions(arrived, scale)), arrived), lateness)
+
+
+@st.composite
+def shuffles(draw: Draw) -> tuple[Case, Case]:
+    """Return a strategy of the same documents in order of time and in another within lateness."""
+    arrived = sorted(draw(documents()), key=lambda doc: doc.timestamp)
+    subscribed = draw(subscriptions(arrived, 1))
+    shuffled = draw(st.permutations(arrived))
+    seen, lateness = -1, 0
+    for doc in shuffled:
+        lateness = max(lateness, seen - doc.timestamp)
+        seen = max(seen, doc.timestamp)
+    late = {"S": lateness, "R": lateness}
+    return Case(plain(subscribed, arrived), late), Case(plain(subscribed, shuffled), late)
+
+
+def _again(draw: Draw, arrived: tuple[Doc, ...]) -> tuple[Doc, ...]:
+    """Return the documents with one of them sent again, as it was or as a new version."""
+    position = draw(st.integers(0, len(arrived) - 1))
+    doc = arrived[position]
+    if draw(st.booleans()):
+        xml = arrived[draw(st.integers(0, len(arrived) - 1))].xml + b"<!--changed-->"
+        doc = replace(doc, xml=xml, timestamp=doc.timestamp + draw(st.integers(0, 2)))
+    place = draw(st.integers(position + 1, len(arrived)))
+    return (*arrived[:place], doc, *arrived[place:])
+
+
+@st.composite
+def histories(draw: Draw) -> Case:
+    """Return a strategy of cases in which people come and go and documents come again."""
+    arrived = draw(documents())
+    subscribed = draw(subscriptions(arrived, 1))
+    updating = draw(st.lists(st.booleans(), min_size=4, max_size=4))
+    if draw(st.booleans()):
+        arrived = _again(draw, arrived)
+    events: list[Event] = [Push(doc) for doc in arrived]
+    early = st.sampled_from((0, 0, 0, 0, 1))
+    for subscription, updates in zip(subscribed, updating, strict=False):
+        start = draw(early)
+        events.insert(start, Subscribe(replace(subscription, updates=updates)))
+        if draw(st.integers(0, 2)) == 2:
+            after = events.index(Subscribe(replace(subscription, updates=updates))) + 1
+            stop = draw(st.integers((after + len(events)) // 2, len(events)))
+            events.insert(stop, Unsubscribe(subscription.name))
+            if draw(st.booleans()):
+                back = draw(st.integers(stop + 1, len(events)))
+                events.insert(back, Subscribe(replace(subscription, updates=updates)))
+    return Case(tuple(events), {"S": draw(st.sampled_from((0, 3)))})

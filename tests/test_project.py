@@ -1,0 +1,127 @@
+"""The project's own files: what the wheel holds, what the locks pin, what no file may say."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("cep_core", "feeds", "templates", "xscl")
+LOCKS = ("requirements", "build-requirements")
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+OURS = (".ci", ".gitattributes", ".gitignore")
+MADE = {"build", "dist", "__pycache__", "spark-warehouse", "metastore_db"}
+# Where a checkout or a home happens to lie on one machine.
+MACHINE_PATH = re.compile(
+    rb"(?<![\w/*.])/(?:home/[\w.-]+/|Users/[\w.-]+/|root/\w|work/(?:main|shared)\b|tmp/\w)"
+)
+
+
+def project_files(folder: Path = ROOT) -> Iterator[Path]:
+    """Every file of the project below `folder`, without what tools make."""
+    for path in sorted(folder.iterdir()):
+        hidden = path.name.startswith(".") and path.name not in OURS
+        if hidden or path.name in MADE or path.suffix in {".egg-info", ".pyc"}:
+            continue
+        if path.is_dir():
+            yield from project_files(path)
+        else:
+            yield path
+
+
+def requirements(path: Path) -> list[str]:
+    """The lines of a requirements file that name a package."""
+    lines = (line.strip() for line in path.read_text().splitlines())
+    return [line for line in lines if line and not line.startswith(("#", "--"))]
+
+
+@pytest.fixture(scope="module")
+def wheel_names(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    """The names in a wheel built, without network, from a copy of the project."""
+    copy = tmp_path_factory.mktemp("project")
+    for path in project_files():
+        if path.parent == ROOT or path.relative_to(ROOT).parts[0] in PACKAGES:
+            target = copy / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+    build = "import setuptools.build_meta as b; print(b.build_wheel('.'))"
+    done = subprocess.run(
+        [sys.executable, "-c", build], cwd=copy, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    with zipfile.ZipFile(copy / done.stdout.split()[-1]) as wheel:
+        return set(wheel.namelist())
+
+
+def test_wheel_holds_every_file_of_the_packages(wheel_names: set[str]) -> None:
+    ours = {
+        path.relative_to(ROOT).as_posix()
+        for package in PACKAGES
+        for path in project_files(ROOT / package)
+    }
+    assert {f"{package}/py.typed" for package in PACKAGES} <= ours
+    assert "xscl/language/xscl.lark" in ours
+    assert ours - wheel_names == set()
+
+
+def test_wheel_holds_nothing_else(wheel_names: set[str]) -> None:
+    folders = {name.split("/")[0] for name in wheel_names}
+    assert folders == {*PACKAGES, f"xscl-{PYPROJECT['project']['version']}.dist-info"}
+
+
+def test_no_file_names_a_path_of_one_machine() -> None:
+    here = re.escape(str(ROOT).encode())
+    found = [
+        f"{path.relative_to(ROOT)}: {match.group().decode()}"
+        for path in project_files()
+        for match in re.finditer(MACHINE_PATH.pattern + b"|" + here, path.read_bytes())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", ["/home/ann/x", "see /root/x", "'/tmp/x'", "file:///Users/ann/x"])
+def test_a_machine_path_is_seen(path: str) -> None:
+    # Behind an empty host, as in file:///, the path follows a slash: only the bare form counts.
+    bare = path.removeprefix("file://")
+    assert MACHINE_PATH.search(bare.encode())
+
+
+def test_every_test_folder_is_a_package() -> None:
+    folders = {path.parent for path in project_files(ROOT / "tests") if path.suffix == ".py"}
+    assert [f for f in folders if not (f / "__init__.py").exists()] == []
+
+
+def test_requirements_are_those_of_pyproject() -> None:
+    project = PYPROJECT["project"]
+    extras = project["optional-dependencies"]
+    declared = [*project["dependencies"], *extras["spark"], *extras["test"]]
+    assert sorted(requirements(ROOT / "requirements.in")) == sorted(declared)
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_pins_every_requirement_with_hashes(name: str) -> None:
+    wanted = {re.split(r"[<>=]", line)[0] for line in requirements(ROOT / f"{name}.in")}
+    lock = (ROOT / f"{name}.lock").read_text()
+    pins = re.findall(r"^([\w.-]+)==\S+.*\\\n    --hash=sha256:[0-9a-f]{64}", lock, re.MULTILINE)
+    assert len(pins) == len(requirements(ROOT / f"{name}.lock"))
+    assert wanted <= set(pins)
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lock_names_no_address(name: str) -> None:
+    lock = (ROOT / f"{name}.lock").read_text()
+    assert re.findall(r".*(?:://|--index|--extra|--find-links| @ ).*", lock) == []
+
+
+def test_cep_core_loads_neither_duckdb_nor_spark() -> None:
+    check = "import cep_core, sys; print(sorted({'duckdb', 'pyspark', 'lxml'} & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

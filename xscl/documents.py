@@ -1,0 +1,238 @@
+"""The documents of an engine: identity, versions, order of arrival, texts.
+
+A document is what its id and its content say it is: the same again changes
+nothing, other content under the same id is a new version `id@2`.  Documents
+are numbered as they arrive; what a query publishes arrives with the newest of
+the documents that it was made from (`rank`), whatever the batch.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from feeds.errors import MalformedDocument
+from feeds.xmlparse import parse
+
+from feeds.documents import Document
+from templates.relations import INFINITE
+from xscl.errors import DocumentError
+from xscl.match import Stored
+from xscl.store import Store
+from xscl.xpath.shred import Arrival
+from xscl.xpath.tree import Tree, number_nodes
+
+LEVELS = 64  # ranks from one arrival to the next: how deep published streams can be nested
+TREES = 256  # parsed documents kept for reading matches
+EARLIEST = -(INFINITE >> 1)  # the clock before the first document
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a document stands in the order of arrival."""
+
+    clock: int
+    rank: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A document of a batch that is new, parsed, with its number and version."""
+
+    document: Document
+    id: str
+    version: int
+    hash: bytes
+    arrival: Arrival
+
+
+class Documents:
+    """Accepts the documents of a batch and keeps what is needed of them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.clock = store.meta("clock", EARLIEST)
+        self.next = store.meta("next_doc", 1)
+        self._trees: OrderedDict[int, Tree] = OrderedDict()
+
+    # -- Arriving --------------------------------------------------------------------------
+
+    def accept(
+        self, documents: Sequence[tuple[Document, Origin | None]], *, strict: bool = False
+    ) -> list[Accepted]:
+        """Return the documents that are new, in order; record those that cannot be parsed.
+
+        Documents with an origin are published ones; the others arrive now.
+        """
+        identities = self._identities({document.id for document, _ in documents})
+        accepted: list[Accepted] = []
+        for document, origin in documents:
+            found = self._accept_one(document, origin, identities, strict)
+            if found is not None:
+                accepted.append(found)
+        self._store.insert("state.document", _table(accepted))
+        return accepted
+
+    def save(self) -> None:
+        """Write how far the documents have come."""
+        self._store.set_meta("clock", self.clock)
+        self._store.set_meta("next_doc", self.next)
+
+    def _accept_one(
+        self,
+        document: Document,
+        origin: Origin | None,
+        identities: dict[str, dict[bytes, int]],
+        strict: bool,
+    ) -> Accepted | None:
+        digest = hashlib.blake2b(document.xml, digest_size=16).digest()
+        versions = identities.setdefault(document.id, {})
+        if digest in versions:
+            return None
+        try:
+            _check(document)
+            root = parse(document.xml)
+        except (MalformedDocument, DocumentError) as error:
+            if strict:
+                raise
+            self._reject(document, error)
+            return None
+        number, self.next = self.next, self.next + 1
+        base = min(versions.values(), default=number)
+        versions[digest] = number
+        place = origin or Origin(self.clock, number * LEVELS, number)
+        if origin is None:
+            self.clock = max(self.clock, document.timestamp)
+        arrival = Arrival(
+            number,
+            document.streams,
+            root,
+            document.timestamp,
+            place.clock,
+            place.rank,
+            base,
+            place.first,
+        )
+        version = len(versions)
+        name = document.id if version == 1 else f"{document.id}@{version}"
+        return Accepted(document, name, version, digest, arrival)
+
+    def _identities(self, ids: Iterable[str]) -> dict[str, dict[bytes, int]]:
+        """Return the known versions of ids: the number of each by its content's hash."""
+        self._store.connection.register("asked", pa.table({"given": list(ids)}))
+        known: dict[str, dict[bytes, int]] = {}
+        for given, digest, doc in self._store.fetch(
+            "SELECT given, hash, doc FROM state.document SEMI JOIN asked USING (given)"
+        ):
+            known.setdefault(given, {})[digest] = doc
+        return known
+
+    def _reject(self, document: Document, error: MalformedDocument | DocumentError) -> None:
+        row = [
+            document.streams[0] if document.streams else None,
+            document.id,
+            error.reason,
+            error.line,
+            error.column,
+            error.message,
+            hashlib.sha256(document.xml).hexdigest(),
+            document.xml[:1024],
+            self.clock,
+        ]
+        self._store.fetch("INSERT INTO state.rejected VALUES (?,?,?,?,?,?,?,?,?)", row)
+
+    # -- Texts -----------------------------------------------------------------------------
+
+    def keep_texts(self, accepted: Sequence[Accepted], needed: set[int]) -> None:
+        """Store the texts of those documents that something may be read from later."""
+        kept = [a for a in accepted if a.arrival.doc in needed]
+        docs = pa.array([a.arrival.doc for a in kept], pa.int64())
+        texts = pa.array([a.document.xml for a in kept], pa.binary())
+        self._store.insert("state.text", pa.table({"doc": docs, "xml": texts}))
+
+    def forget_texts(self) -> None:
+        """Delete the texts that neither the join state nor a result refers to."""
+        self._store.connection.execute(
+            "DELETE FROM state.text WHERE doc NOT IN (SELECT doc FROM state.times"
+            " UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result)"
+        )
+
+    def tree(self, doc: int) -> Tree:
+        """Return a document's numbered nodes."""
+        tree = self._trees.get(doc)
+        if tree is None:
+            rows = self._store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
+            tree = self._trees[doc] = number_nodes(parse(rows[0][0]))
+            if len(self._trees) > TREES:
+                self._trees.popitem(last=False)
+        self._trees.move_to_end(doc)
+        return tree
+
+    def stored(self, docs: set[int]) -> dict[int, Stored]:
+        """Return what matches need to know of documents."""
+        self._store.connection.register(
+            "asked", pa.table({"doc": pa.array(sorted(docs), pa.int64())})
+        )
+        rows = self._store.fetch(
+            "SELECT doc, id, ts, first, version, history, clock, rank"
+            " FROM state.document SEMI JOIN asked USING (doc)"
+        )
+        return {row[0]: Stored(*row) for row in rows}
+
+
+def _check(document: Document) -> None:
+    """Raise for a document that no query could be right about."""
+    if not document.streams or not all(document.streams):
+        raise DocumentError("the document names no stream", reason="no_stream")
+    if abs(document.timestamp) >= -EARLIEST:
+        raise DocumentError(
+            f"the timestamp {document.timestamp} is out of range", reason="timestamp"
+        )
+
+
+_SCHEMA = pa.schema(
+    [
+        ("doc", pa.int64()),
+        ("id", pa.string()),
+        ("given", pa.string()),
+        ("version", pa.int32()),
+        ("streams", pa.list_(pa.string())),
+        ("ts", pa.int64()),
+        ("clock", pa.int64()),
+        ("rank", pa.int64()),
+        ("base", pa.int64()),
+        ("first", pa.int64()),
+        ("hash", pa.binary()),
+        ("history", pa.bool_()),
+        ("origin", pa.string()),
+    ]
+)
+
+
+def _table(accepted: Sequence[Accepted]) -> pa.Table:
+    rows = [
+        (
+            a.arrival.doc,
+            a.id,
+            a.document.id,
+            a.version,
+            list(a.document.streams),
+            a.arrival.ts,
+            a.arrival.clock,
+            a.arrival.rank,
+            a.arrival.base,
+            a.arrival.first,
+            a.hash,
+            a.document.history,
+            a.document.origin,
+        )
+        for a in accepted
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
+    return pa.table(
+        [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
+    )

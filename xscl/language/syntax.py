@@ -1,0 +1,278 @@
+"""The syntax tree of XSCL: what the parser makes and everything later reads.
+
+A query is a stream expression (blocks joined by operators) with an optional
+output constructor and an optional name under which its output is published
+(Hong 2009, section 6.2).  Nodes are frozen; positions do not take part in
+equality, so that two spellings of one query are equal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A half-open range of character offsets in the text of a query."""
+
+    start: int = 0
+    end: int = 0
+
+
+def _span() -> Span:
+    return field(default=Span(), compare=False, repr=False)  # type: ignore[no-any-return]  # dataclasses.field is typed by its default
+
+
+# -- Formulas: the connectives that conditions and join predicates share ------------------
+
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True)
+class And(Generic[F]):
+    parts: tuple[F, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or(Generic[F]):
+    parts: tuple[F, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not(Generic[F]):
+    part: F
+
+
+# -- Paths inside one document -------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NameTest:
+    """A test of a node's name; `None` stands for "any" in either place.
+
+    `NameTest("b", "")` is the name b in no namespace, `NameTest("b", None)`
+    is `*:b`, and `NameTest(None, None)` is `*`.
+    """
+
+    local: str | None
+    uri: str | None = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a path: an axis, a name test, conditions and perhaps a variable.
+
+    `descendant` is `//` in front of the step, `attribute` an `@`.
+    """
+
+    test: NameTest
+    descendant: bool = False
+    attribute: bool = False
+    conditions: tuple[Condition, ...] = ()
+    variable: str | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A path relative to a node; without steps it is `.`, the node itself.
+
+    `text` says that the path ends in `/text()` or `//text()`.
+    """
+
+    steps: tuple[Step, ...] = ()
+    text: Literal["child", "descendant"] | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """The path selects at least one node; its steps may bind variables."""
+
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Some node of the path compares with a constant; numeric if that is a number."""
+
+    path: Path
+    operator: Operator
+    value: str | float
+
+
+@dataclass(frozen=True, slots=True)
+class TextMatch:
+    """A string function of the first node's string value and a constant."""
+
+    function: Literal["contains", "starts-with"]
+    path: Path
+    value: str
+
+
+Condition: TypeAlias = (
+    "Exists | Compare | TextMatch | And[Condition] | Or[Condition] | Not[Condition]"
+)
+
+
+# -- Predicates between documents ----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class VariablePath:
+    """A variable, or a path that starts at one: `x1`, `x1/author`, `x1//a/@b`."""
+
+    variable: str
+    path: Path = Path()
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Decorated:
+    """An attribute of the left (1) or right (2) input, or of the last instance (0)."""
+
+    input: int
+    name: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    value: str | float
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    function: str
+    arguments: tuple[Operand, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    operator: Literal["+", "-", "*", "div", "mod"]
+    left: Operand
+    right: Operand
+    span: Span = _span()
+
+
+Operand: TypeAlias = "VariablePath | Decorated | Constant | Call | Arithmetic"
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    operator: Operator
+    left: Operand
+    right: Operand
+    span: Span = _span()
+
+
+Predicate: TypeAlias = "Comparison | Call | And[Predicate] | Or[Predicate] | Not[Predicate]"
+
+
+# -- Stream expressions --------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A time constraint in ticks; `None` is INF.  `unit` is None for a bare number."""
+
+    ticks: int | None = None
+    unit: str | None = None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A tree pattern on a stream; the last step's variable is the block's variable.
+
+    A block without a path (`blog`) is the document's root element: `blog/*`.
+    """
+
+    stream: str
+    steps: tuple[Step, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    left: Expression
+    right: Expression
+    predicate: Predicate | None
+    window: Window
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class FollowedBy:
+    """`A FOLLOWED BY{p, T} B`; `otherwise` is a trailing ELSE, `negated` a leading NOT."""
+
+    left: Expression
+    right: Expression
+    predicate: Predicate | None
+    window: Window
+    negated: bool = False
+    otherwise: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    left: Expression
+    right: Expression
+    predicate: Predicate | None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """`A FOLD{next, again, aggregates...} B`: Cayuga's iteration."""
+
+    left: Expression
+    right: Expression
+    predicate: Predicate | None
+    again: Predicate | None
+    aggregates: tuple[tuple[str, Operand], ...] = ()
+    span: Span = _span()
+
+
+Expression: TypeAlias = "Block | Join | FollowedBy | Next | Fold | Query"
+
+
+# -- Output --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """`{x}`, `{x/title}` or `{string(x)}` in a constructor."""
+
+    variable: str
+    path: Path = Path()
+    as_string: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A direct element constructor; names are in Clark notation (`{uri}local`)."""
+
+    name: str
+    attributes: tuple[tuple[str, tuple[str | Embedded, ...]], ...] = ()
+    children: tuple[str | Embedded | Element, ...] = ()
+    prefixes: tuple[tuple[str, str], ...] = ()
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A whole query; `select` None is `*`."""
+
+    expression: Expression
+    select: Element | None = None
+    distinct: bool = False
+    publish: str | None = None
+    span: Span = _span()

@@ -1,0 +1,116 @@
+"""The public relations: all state in SQL, under the names of the paper.
+
+They are views over what is stored, so that storage may change and the names
+stay (Hong 2009, sections 6.3.1, 6.4.3 and 6.5).  Relations ending in W, R_vj,
+R_L, R_R and R_out are those of the last push.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from templates.joingraph import JoinGraph
+from templates.processor import Processor
+from templates.registry import Registry, r_t
+from xscl.store import Store
+
+VIEWS = """
+CREATE OR REPLACE TEMP VIEW R_docTS AS
+    SELECT d.id AS docid, t.ts AS timestamp FROM state.times t JOIN state.document d USING (doc);
+CREATE OR REPLACE TEMP VIEW R_docTSW AS
+    SELECT d.id AS docid, t.ts AS timestamp FROM batch_times t JOIN state.document d USING (doc);
+CREATE OR REPLACE TEMP VIEW R_doc AS
+    SELECT d.id AS docid, n.node, v.strVal FROM state.node n JOIN state.document d USING (doc)
+    LEFT JOIN state.value v USING (key);
+CREATE OR REPLACE TEMP VIEW R_docW AS
+    SELECT d.id AS docid, n.node, v.strVal FROM batch_node n JOIN state.document d USING (doc)
+    LEFT JOIN state.value v USING (key);
+CREATE OR REPLACE TEMP VIEW named_pair AS
+    SELECT p.id AS pair, v1.definition AS var1, v2.definition AS var2 FROM state.pair p
+    JOIN state.variable v1 ON v1.id = p.var1 JOIN state.variable v2 ON v2.id = p.var2;
+CREATE OR REPLACE TEMP VIEW R_bin AS
+    SELECT d.id AS docid, p.var1, p.var2, b.node1, b.node2
+    FROM state.binding b JOIN state.document d USING (doc) JOIN named_pair p USING (pair);
+CREATE OR REPLACE TEMP VIEW R_binW AS
+    SELECT d.id AS docid, p.var1, p.var2, b.node1, b.node2
+    FROM batch_binding b JOIN state.document d USING (doc) JOIN named_pair p USING (pair);
+CREATE OR REPLACE TEMP VIEW R_L AS
+    SELECT d.id AS docid1, p.var1, p.var2, b.node1, b.node2, v.strVal
+    FROM (SELECT * FROM L1 UNION SELECT * FROM L2) b JOIN state.document d USING (doc)
+    JOIN named_pair p USING (pair) JOIN state.value v USING (key);
+CREATE OR REPLACE TEMP VIEW R_R AS
+    SELECT d.id AS docid2, p.var1, p.var2, b.node1, b.node2, v.strVal
+    FROM (SELECT * FROM R1 UNION SELECT * FROM R2) b JOIN state.document d USING (doc)
+    JOIN named_pair p USING (pair) JOIN state.value v USING (key);
+CREATE OR REPLACE TEMP VIEW R_vj AS
+    SELECT DISTINCT d1.id AS docid1, l.node2 AS node1, d2.id AS docid2, r.node2 AS node2, v.strVal
+    FROM (SELECT * FROM L1 UNION SELECT * FROM L2) l
+    JOIN (SELECT * FROM R1 UNION SELECT * FROM R2) r ON l.key = r.key AND l.base <> r.base
+    JOIN state.document d1 ON d1.doc = l.doc JOIN state.document d2 ON d2.doc = r.doc
+    JOIN state.value v ON v.key = l.key;
+CREATE OR REPLACE TEMP VIEW R_sub AS
+    SELECT name AS subscription, template, qid FROM state.subscription;
+CREATE OR REPLACE TEMP VIEW rejected AS
+    SELECT stream, id, reason, line, "column", message FROM state.rejected;
+CREATE OR REPLACE TEMP VIEW documents AS
+    SELECT id, streams, ts AS timestamp, version, history, origin FROM state.document;
+CREATE OR REPLACE TEMP VIEW subscriptions AS
+    SELECT name, query, template, qid, is_distinct AS "distinct", updates, publish
+    FROM state.subscription;
+"""
+
+
+class Relations:
+    """Keeps the public views in step with the templates that are in use."""
+
+    def __init__(self, store: Store, registry: Registry, processor: Processor) -> None:
+        self._store = store
+        self._registry = registry
+        self._processor = processor
+        self._shown: set[int] = set()
+        store.connection.execute(VIEWS)
+
+    def refresh(self) -> None:
+        """Show each template's R_T and what it put out in the last push."""
+        current = self._registry.members
+        for number in self._shown - current.keys():
+            self._store.connection.execute(
+                f"DROP VIEW IF EXISTS R_out_{number}; DROP VIEW IF EXISTS R_T_{number}"
+            )
+        for number, members in current.items():
+            graph = members.template.graph
+            if number not in self._shown:
+                self._store.connection.execute(_r_t_view(number, graph))
+            rows = self._processor.out.get(number, _no_output(graph))
+            self._store.connection.register(f"out_{number}", rows)
+            self._store.connection.execute(_r_out_view(number, graph))
+        self._shown = set(current)
+
+
+def _r_t_view(number: int, graph: JoinGraph) -> str:
+    """Return the view R_T of a template: qid, var1 ... varn, op, wl (Table 6.4 a)."""
+    joins, variables = [], {}
+    for index, (parent, child) in enumerate(graph.pairs()):
+        joins.append(f"JOIN named_pair n{index} ON n{index}.pair = t.p{index}")
+        variables[parent], variables[child] = f"n{index}.var1", f"n{index}.var2"
+    columns = ", ".join(f"{variables[i]} AS var{i + 1}" for i in range(len(graph.nodes)))
+    operator = "CASE t.op WHEN 0 THEN 'FOLLOWED BY' ELSE 'JOIN' END" if graph.two_sided else "NULL"
+    return (
+        f"CREATE TEMP VIEW R_T_{number} AS SELECT t.qid, {columns}, {operator} AS op, t.wl"
+        f" FROM {r_t(number)} t {' '.join(joins)}"
+    )
+
+
+def _r_out_view(number: int, graph: JoinGraph) -> str:
+    """Return the view R_out of a template: qid, docid1, docid2, node1 ... noden, wl."""
+    nodes = ", ".join(f"o.node{i + 1}" for i in range(len(graph.nodes)))
+    return (
+        f"CREATE OR REPLACE TEMP VIEW R_out_{number} AS"
+        f" SELECT o.qid, d1.id AS docid1, d2.id AS docid2, {nodes}, o.wl FROM out_{number} o"
+        " JOIN state.document d1 ON d1.doc = o.doc1 JOIN state.document d2 ON d2.doc = o.doc2"
+    )
+
+
+def _no_output(graph: JoinGraph) -> pa.Table:
+    names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in range(len(graph.nodes))), "wl"]
+    return pa.schema([(name, pa.int64()) for name in names]).empty_table()

@@ -1,0 +1,320 @@
+"""From the spool to the engine with Spark Structured Streaming.
+
+Spark finds out which segments are new and keeps the account of micro-batches
+in its checkpoint; the documents themselves are read from the segments
+(`feeds.source` says why).  The steps of a micro-batch:
+
+1. Spark logs its offsets and calls foreachBatch in a thread of its own.
+2. foreachBatch collects the pointers with the one action that it must run
+   (none commits without reading, two read twice), and hands them over.
+3. The thread that runs the consumer reads the segments and calls the sink.
+4. foreachBatch returns, or raises what the sink raised; Spark commits.
+
+A kill between 3 and 4 makes Spark call again with the same batch: the sink's
+ledger knows it.  `stop` waits for 4, so that an orderly end replays nothing.
+
+Starting a session takes about ten seconds, so there is one for each process.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from feeds.java import java_home
+from feeds.spool import Spool
+from xscl.pipeline import (
+    DIRECT,
+    PipelineError,
+    Sink,
+    check_store,
+    read_all,
+    read_checkpoint,
+)
+
+try:
+    from pyspark.errors import StreamingQueryException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from feeds import source
+except ModuleNotFoundError as missing:
+    if (missing.name or "").partition(".")[0] not in ("pyspark", "py4j"):
+        raise
+    raise PipelineError(
+        "Spark is not installed: pip install 'xscl[spark]', or consume without Spark"
+    ) from missing
+
+_MANAGER = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
+_LOGGING = """\
+status = error
+rootLogger.level = warn
+rootLogger.appenderRef.file.ref = file
+appender.file.type = RollingFile
+appender.file.name = file
+appender.file.fileName = {log}
+appender.file.filePattern = {log}.1
+appender.file.layout.type = PatternLayout
+appender.file.layout.pattern = %d %p %c{{1}}: %m%n%ex
+appender.file.policies.type = SizeBasedTriggeringPolicy
+appender.file.policies.size = 5MB
+appender.file.strategy.type = DefaultRolloverStrategy
+appender.file.strategy.max = 1
+"""
+_TICK = 0.05  # seconds between two looks at whether the query has ended
+_COMMIT_SECONDS = 10.0
+
+
+def start_session(directory: Path, master: str = "local[*]") -> SparkSession:
+    """The Spark session of this process, started if there is none yet.
+
+    `directory` takes what the session needs on disk: the launcher of Java and
+    the log, `spark.log`.  With a local master nothing listens on any address
+    but 127.0.0.1.
+    """
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    directory = directory.absolute()
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    builder = SparkSession.builder.appName("xscl").master(master)
+    for name, value in _settings(directory, master).items():
+        builder = builder.config(name, value)
+    with _environment(_variables(directory, master)):
+        return builder.getOrCreate()
+
+
+def _settings(directory: Path, master: str) -> dict[str, str]:
+    """The configuration of the session; measured, see docs on ingestion for the figures."""
+    logging = directory / "log4j2.properties"
+    logging.write_text(_LOGGING.format(log=directory / "spark.log"), "utf-8")
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
+        "spark.pyspark.python": sys.executable,
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.streaming.checkpointFileManagerClass": _MANAGER,
+        "spark.sql.warehouse.dir": str(directory / "warehouse"),
+    }
+    if master.startswith("local"):
+        settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
+    return settings
+
+
+def _variables(directory: Path, master: str) -> dict[str, str | None]:
+    """The environment in which Java starts; None removes a variable.
+
+    The Python processes that Spark starts have to find `feeds.source`, and
+    another Spark that the machine may have must not be mixed with this one.
+    """
+    home = str(Path(source.__file__).absolute().parents[1])
+    path = os.environ.get("PYTHONPATH")
+    return {
+        "JAVA_HOME": str(java_home(directory)),
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": f"{home}{os.pathsep}{path}" if path else home,
+        "SPARK_HOME": None,
+        "SPARK_REMOTE": None,
+        **({"SPARK_LOCAL_IP": "127.0.0.1"} if master.startswith("local") else {}),
+    }
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str | None]) -> Iterator[None]:
+    """Inside, the environment has the variables given; afterwards it is as before."""
+    before = {name: os.environ.get(name) for name in variables}
+    try:
+        _set(variables)
+        yield
+    finally:
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+class Stopped(Exception):
+    """Ends a micro-batch that began after the consumer was told to stop; nothing is consumed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """A micro-batch on its way from Spark's thread to the consumer's."""
+
+    numbers: tuple[int, ...]
+    query_id: str
+    batch_id: int
+    done: Future[None] = field(default_factory=Future, compare=False)
+
+
+class Handover:
+    """Where Spark's thread leaves a batch and waits until the consumer's thread is done with it."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._waiting: queue.SimpleQueue[Batch] = queue.SimpleQueue()
+        self._closed = False
+
+    def give(self, batch: Batch) -> None:
+        """Returns when the batch is done, and raises what it raised."""
+        with self._mutex:
+            if self._closed:
+                raise Stopped
+            self._waiting.put(batch)
+        batch.done.result()
+
+    def take(self, seconds: float) -> Batch | None:
+        """The batch that waits, None if none comes in time."""
+        try:
+            return self._waiting.get(timeout=seconds)
+        except queue.Empty:
+            return None
+
+    def close(self) -> None:
+        """Turns away the batch that waits and all that come later."""
+        with self._mutex:
+            self._closed = True
+        while (batch := self.take(0)) is not None:
+            batch.done.set_exception(Stopped())
+
+
+class SparkConsumer:
+    """Consumes a spool by a streaming query with its checkpoint in `checkpoint`."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        spool: Spool,
+        sink: Sink,
+        checkpoint: Path,
+        *,
+        segments: int = source.SEGMENTS,
+    ) -> None:
+        self._session = session
+        self._spool = spool
+        self._sink = sink
+        self._checkpoint = checkpoint.absolute()
+        self._segments = segments
+        self._stopping = threading.Event()
+        session.dataSource.register(source.SpoolSource)
+
+    def run_once(self) -> int:
+        """Consumes what is in the spool now, and returns the number of documents."""
+        return self._run(None)
+
+    def serve(self, interval: float = 1.0) -> None:
+        """Consumes what is and what comes until `stop`, looking every `interval` seconds."""
+        self._run(interval)
+
+    def stop(self) -> None:
+        """Asks for the end after the batch in progress; the consumer does not start again."""
+        self._stopping.set()
+
+    def _run(self, interval: float | None) -> int:
+        """Runs a query until it ends or `stop`, and returns the number of documents.
+
+        Without an interval the query ends by itself.
+        """
+        if self._stopping.is_set():
+            return 0
+        past = self._sink.consumed(DIRECT) or 0
+        checkpoint = read_checkpoint(self._checkpoint)
+        if checkpoint is not None:
+            check_store(self._sink, checkpoint)
+        handover = Handover()
+        query = self._start(interval, handover, past)
+        count, last = 0, None
+        try:
+            while not self._stopping.is_set():
+                batch = handover.take(_TICK)
+                if batch is not None:
+                    count += self._consume(batch, past)
+                    last = batch.batch_id
+                elif not query.isActive:
+                    break
+            if self._stopping.is_set():
+                self._await_commit(query, last)
+        finally:
+            handover.close()
+            query.stop()
+        _raise_failure(query)
+        return count
+
+    def _start(self, interval: float | None, handover: Handover, past: int) -> StreamingQuery:
+        def hand_over(pointers: DataFrame, batch_id: int) -> None:
+            # The thread of a micro-batch knows its query; `StreamingQuery.id` may not exist yet.
+            context = pointers.sparkSession.sparkContext
+            query_id = context.getLocalProperty("sql.streaming.queryId")
+            numbers = sorted(pointers.toArrow()["number"].to_pylist())
+            handover.give(Batch(tuple(numbers), str(query_id), batch_id))
+
+        stream = self._session.readStream.format(source.NAME).options(
+            path=str(self._spool.directory), after=past, segments=self._segments
+        )
+        writer = stream.load().writeStream.foreachBatch(hand_over)
+        writer = writer.option("checkpointLocation", str(self._checkpoint))
+        if interval is None:
+            return writer.trigger(availableNow=True).start()
+        return writer.trigger(processingTime=f"{round(interval * 1000)} milliseconds").start()
+
+    def _consume(self, batch: Batch, past: int) -> int:
+        """Hands a batch to the sink; an empty one too, as the ledger has to keep up with Spark.
+
+        `past` is where the direct consumer ended, if this store had one after
+        the checkpoint was written.
+        """
+        try:
+            documents = read_all(self._spool, [n for n in batch.numbers if n > past])
+            self._sink.consume(documents, batch.query_id, batch.batch_id)
+        except BaseException as error:
+            # Spark's thread can report errors but not, say, a KeyboardInterrupt.
+            batch.done.set_exception(error if isinstance(error, Exception) else Stopped())
+            raise
+        batch.done.set_result(None)
+        return len(documents)
+
+    def _await_commit(self, query: StreamingQuery, batch_id: int | None) -> None:
+        """Returns when Spark has committed the batch: stopping earlier would replay it."""
+        if batch_id is None:
+            return
+        commit = self._checkpoint / "commits" / str(batch_id)
+        deadline = time.monotonic() + _COMMIT_SECONDS
+        while not commit.exists() and query.isActive and time.monotonic() < deadline:
+            time.sleep(_TICK / 5)
+
+
+def _raise_failure(query: StreamingQuery) -> None:
+    """Raises what made the query fail by itself, such as an error of the source."""
+    failure = query.exception()
+    if failure is not None and f"{Stopped.__module__}.{Stopped.__name__}" not in str(failure):
+        raise PipelineError(f"Spark stopped reading the spool: {_reason(failure)}") from failure
+
+
+def _reason(failure: StreamingQueryException) -> str:
+    """The line of Spark's report that says what happened.
+
+    That is the one that ends the last Python traceback in it, otherwise the first.
+    """
+    report = str(failure)
+    traceback = report.rpartition("Traceback (most recent call last):")[2]
+    lines = [line for line in traceback.splitlines() if line and not line.startswith(" ")]
+    return lines[0] if lines else report

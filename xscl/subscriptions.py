@@ -1,0 +1,258 @@
+"""The subscriptions of an engine: who asked for what, and who shares it.
+
+Registration is all or nothing: the rows of a call are written together, and
+the caller's transaction takes back what a failing one has written.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Container, Iterable, Iterator, Mapping
+
+import pyarrow as pa
+
+from templates.registry import Registry
+from xscl.compile import CompiledQuery
+from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription
+from xscl.match import Subscription
+from xscl.store import Store
+
+
+class Subscriptions:
+    """All subscriptions, by name and by the row of R_T that they share."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
+        self._by_name: dict[str, Subscription] = {}
+        self.by_qid: dict[int, tuple[Subscription, ...]] = {}
+        self._new: list[Subscription] = []
+        self._next = 1
+        self._load()
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __iter__(self) -> Iterator[Subscription]:
+        return iter(self._by_name.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._by_name
+
+    def __getitem__(self, name: str) -> Subscription:
+        """Return a subscription; an unknown name raises with the nearest known ones."""
+        found = self._by_name.get(name)
+        if found is None:
+            near = difflib.get_close_matches(name, self._by_name, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else "see the list of subscriptions"
+            raise UnknownSubscription(f"there is no subscription named {name!r}", hint=hint)
+        return found
+
+    def streams(self) -> dict[str, list[str]]:
+        """Return, for each stream that is read, the names of its subscriptions."""
+        readers: dict[str, list[str]] = {}
+        for subscription in self:
+            for stream in subscription.reads:
+                readers.setdefault(stream, []).append(subscription.name)
+        return readers
+
+    def publishers(self, stream: str) -> list[Subscription]:
+        """Return the subscriptions that publish a stream."""
+        return [s for s in self if s.publish == stream]
+
+    def add(
+        self, name: str, compiled: CompiledQuery, *, lateness: int, since: int, updates: bool
+    ) -> Subscription:
+        """Register a query under a name; `save` makes it durable."""
+        self.refuse_taken(name)
+        self._refuse_cycle(name, compiled)
+        normal = compiled.normal
+        placed = self._registry.add(
+            compiled.reduced,
+            compiled.definitions,
+            normal.operator or "FOLLOWED BY",
+            normal.window,
+            lateness,
+        )
+        graph = self._registry.members[placed.template].template.graph
+        outputs = tuple(
+            (node.side, compiled.variable(compiled.kept[at]) or "")
+            for node, at in zip(graph.nodes, placed.order, strict=True)
+            if node.output
+        )
+        subscription = Subscription(
+            self._next,
+            name,
+            compiled.source,
+            placed.template,
+            placed.qid,
+            outputs,
+            since,
+            normal.distinct,
+            updates,
+            normal.publish,
+            compiled.streams,
+        )
+        self._next += 1
+        self._know(subscription)
+        self._new.append(subscription)
+        return subscription
+
+    def save(self) -> None:
+        """Write what was added since the last time."""
+        self._registry.save()
+        self._store.insert("state.subscription", _table(self._new))
+        self._new.clear()
+
+    def remove(self, name: str) -> tuple[int, ...]:
+        """Remove a subscription and return the pairs of variables that nothing uses any more."""
+        subscription = self[name]
+        self._refuse_orphans(subscription)
+        del self._by_name[name]
+        left = tuple(s for s in self.by_qid[subscription.qid] if s is not subscription)
+        if left:
+            self.by_qid[subscription.qid] = left
+        else:
+            del self.by_qid[subscription.qid]
+            self._store.fetch("DELETE FROM state.result WHERE qid = ?", [subscription.qid])
+        self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
+        return self._registry.remove(subscription.qid)
+
+    def _know(self, subscription: Subscription) -> None:
+        self._by_name[subscription.name] = subscription
+        sharers = self.by_qid.get(subscription.qid, ())
+        self.by_qid[subscription.qid] = (*sharers, subscription)
+
+    def refuse_taken(self, name: str, others: Container[str] = ()) -> None:
+        """Raise if a name is in use, here or among others that are about to be registered."""
+        if name in self._by_name or name in others:
+            raise NameTaken(
+                f"there is a subscription named {name!r} already",
+                hint="unsubscribe it first, or choose another name",
+            )
+
+    def _refuse_cycle(self, name: str, compiled: CompiledQuery) -> None:
+        """Raise if the stream that a query publishes would reach the query itself."""
+        target = compiled.normal.publish
+        if target is None:
+            return
+        published: dict[str, set[str]] = {}
+        for subscription in self:
+            if subscription.publish is not None:
+                for stream in subscription.reads:
+                    published.setdefault(stream, set()).add(subscription.publish)
+        reached = _reachable(target, published)
+        for stream in compiled.streams:
+            if stream in reached:
+                raise StreamCycle(
+                    f"{name!r} would publish {target!r}, from which the stream {stream!r}"
+                    " that it reads is made: a cycle",
+                    hint="publish under another name",
+                )
+
+    def _refuse_orphans(self, subscription: Subscription) -> None:
+        stream = subscription.publish
+        if stream is None or len(self.publishers(stream)) > 1:
+            return
+        readers = self.streams().get(stream, [])
+        if readers:
+            raise StreamInUse(
+                f"{subscription.name!r} publishes the stream {stream!r}, which"
+                f" {', '.join(map(repr, readers[:3]))} still reads",
+                hint="unsubscribe the readers first",
+            )
+
+    def _load(self) -> None:
+        rows = self._store.fetch("SELECT * FROM state.subscription ORDER BY number")
+        uses: dict[int, int] = {}
+        for row in rows:
+            uses[row[4]] = uses.get(row[4], 0) + 1
+        self._registry.load(uses.items())
+        grouped: dict[int, list[Subscription]] = {}
+        for row in rows:
+            found = self._from_row(*row)
+            self._by_name[found.name] = found
+            grouped.setdefault(found.qid, []).append(found)
+        self.by_qid = {qid: tuple(sharers) for qid, sharers in grouped.items()}
+        self._next = max((s.number for s in self), default=0) + 1
+
+    def _from_row(
+        self,
+        number: int,
+        name: str,
+        query: str,
+        template: int,
+        qid: int,
+        outputs: list[str],
+        since: int,
+        distinct: bool,
+        updates: bool,
+        publish: str | None,
+        reads: list[str],
+    ) -> Subscription:
+        graph = self._registry.members[template].template.graph
+        sides = [node.side for node in graph.nodes if node.output]
+        named = tuple(zip(sides, outputs, strict=True))
+        return Subscription(
+            number,
+            name,
+            query,
+            template,
+            qid,
+            named,
+            since,
+            distinct,
+            updates,
+            publish,
+            tuple(reads),
+        )
+
+
+def _reachable(start: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
+    reached, pending = {start}, [start]
+    while pending:
+        for following in edges.get(pending.pop(), ()):
+            if following not in reached:
+                reached.add(following)
+                pending.append(following)
+    return reached
+
+
+_SCHEMA = pa.schema(
+    [
+        ("number", pa.int32()),
+        ("name", pa.string()),
+        ("query", pa.string()),
+        ("template", pa.int32()),
+        ("qid", pa.int32()),
+        ("outputs", pa.list_(pa.string())),
+        ("since", pa.int64()),
+        ("is_distinct", pa.bool_()),
+        ("updates", pa.bool_()),
+        ("publish", pa.string()),
+        ("reads", pa.list_(pa.string())),
+    ]
+)
+
+
+def _table(subscriptions: list[Subscription]) -> pa.Table:
+    rows = [
+        (
+            s.number,
+            s.name,
+            s.query,
+            s.template,
+            s.qid,
+            [name for _, name in s.outputs],
+            s.since,
+            s.distinct,
+            s.updates,
+            s.publish,
+            list(s.reads),
+        )
+        for s in subscriptions
+    ]
+    columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
+    return pa.table(
+        [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
+    )

@@ -1,0 +1,224 @@
+"""One automaton for all tree patterns: common prefixes of all paths are one state.
+
+YFilter's idea (Diao and Franklin 2003): every chain of steps is a path of
+states, `//` keeps a state active for everything below.  The automaton is run
+as a lazily built deterministic one: a *configuration* stands for the states
+reached at a node, and the transition for a name is computed once.
+
+States know structure only.  The conditions of patterns are kept beside them,
+in `Place`s: chains that differ in their conditions share their states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from xscl.language.syntax import Block, Condition, NameTest, Step
+
+Symbol: TypeAlias = str  # a name in Clark notation, that of an attribute behind an `@`
+
+MEMO_LIMIT = 50_000  # configurations and transitions kept before the memory starts afresh
+
+
+class State:
+    """A state: where a chain of axes and name tests leads, and what is asked for there."""
+
+    __slots__ = ("below", "children", "entries", "places")
+
+    def __init__(self) -> None:
+        self.children: dict[tuple[bool, NameTest], State] = {}  # by attribute?, test
+        self.below: dict[tuple[bool, NameTest], State] = {}  # the same behind `//`
+        self.places: dict[tuple[Place, tuple[Condition, ...]], Place] = {}
+        self.entries: dict[int, Entry] = {}
+
+
+class Place:
+    """One step of a pattern: a state, the conditions there, and the place of the step before."""
+
+    __slots__ = ("conditions", "descendant", "parent", "plain", "state", "uses")
+
+    def __init__(
+        self,
+        state: State,
+        parent: Place | None,
+        descendant: bool,
+        conditions: tuple[Condition, ...],
+    ) -> None:
+        self.state = state
+        self.parent = parent
+        self.descendant = descendant
+        self.conditions = conditions
+        self.plain: bool = not conditions and (parent is None or parent.plain)
+        self.uses = 0
+
+    def path_from(self, ancestor: Place) -> tuple[Place, ...]:
+        """Return the places from this one up to, and without, an ancestor."""
+        path: list[Place] = []
+        place: Place | None = self
+        while place is not ancestor:
+            assert place is not None, "the first variable of a pair is above the second"
+            path.append(place)
+            place = place.parent
+        return tuple(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A pair of variables whose bindings are wanted.
+
+    `path` are the places between the two, lowest first; `distance` is its
+    length where it has no `//`, so that the upper node is known at once.
+    """
+
+    pair: int
+    first: Place
+    second: Place
+    path: tuple[Place, ...]
+    distance: int | None
+    valued: bool
+
+
+@dataclass(slots=True, eq=False)
+class Configuration:
+    """The states reached at a node, and those that stay active below it."""
+
+    reached: tuple[State, ...]
+    active: tuple[State, ...]
+    hits: tuple[State, ...]
+    next: dict[Symbol, Configuration] = field(default_factory=dict)
+
+
+class Automaton:
+    """The shared automaton of all streams; each stream has its own initial state."""
+
+    def __init__(self) -> None:
+        self._roots: dict[str, Place] = {}
+        self._entries: dict[int, Entry] = {}
+        self._configurations: dict[tuple[frozenset[int], frozenset[int]], Configuration] = {}
+        self._transitions = 0
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    # -- Building --------------------------------------------------------------------------
+
+    def add(self, pair: int, first: Block, second: Block, valued: bool) -> None:
+        """Ask for the bindings of a pair of variables; asking again replaces the entry."""
+        self.remove(pair)
+        lower = self._place(second)
+        upper = lower
+        for _ in range(len(second.steps) - len(first.steps)):
+            assert upper.parent is not None
+            upper = upper.parent
+        path = lower.path_from(upper)
+        distance = None if any(place.descendant for place in path) else len(path)
+        entry = Entry(pair, upper, lower, path, distance, valued)
+        self._entries[pair] = lower.state.entries[pair] = entry
+        self._count(lower, 1)
+        self._configurations.clear()
+
+    def remove(self, pair: int) -> None:
+        """Stop asking for a pair; states that nothing needs any more disappear."""
+        entry = self._entries.pop(pair, None)
+        if entry is not None:
+            del entry.second.state.entries[pair]
+            self._count(entry.second, -1)
+            self._configurations.clear()
+
+    def _place(self, block: Block) -> Place:
+        place = self._roots.get(block.stream)
+        if place is None:
+            place = self._roots[block.stream] = Place(State(), None, False, ())
+        for step in block.steps:
+            place = self._below(place, step)
+        return place
+
+    def _below(self, place: Place, step: Step) -> Place:
+        edges = place.state.below if step.descendant else place.state.children
+        state = edges.setdefault((step.attribute, step.test), State())
+        key = (place, step.conditions)
+        found = state.places.get(key)
+        if found is None:
+            found = state.places[key] = Place(state, place, step.descendant, step.conditions)
+        return found
+
+    def _count(self, place: Place, by: int) -> None:
+        """Count the uses of a place and those above; unlink what has none left."""
+        current: Place | None = place
+        while current is not None and current.parent is not None:
+            current.uses += by
+            if not current.uses:
+                del current.state.places[current.parent, current.conditions]
+                if not current.state.places:
+                    _unlink(current.parent.state, current.state)
+            current = current.parent
+
+    # -- Running ---------------------------------------------------------------------------
+
+    def start(self, streams: tuple[str, ...]) -> tuple[Configuration, tuple[Place, ...]] | None:
+        """Return where a document of these streams starts, None if nothing reads them."""
+        roots = tuple(self._roots[s] for s in streams if s in self._roots)
+        roots = tuple(root for root in roots if root.state.children or root.state.below)
+        if not roots:
+            return None
+        states = [root.state for root in roots]
+        return self._configuration(states, [s for s in states if s.below]), roots
+
+    def step(self, here: Configuration, symbol: Symbol) -> Configuration:
+        """Return the configuration at a child or attribute of a node."""
+        there = here.next.get(symbol)
+        if there is None:
+            self._transitions += 1
+            if self._transitions > MEMO_LIMIT:
+                self._configurations.clear()
+                self._transitions = 0
+                here.next.clear()
+            there = here.next[symbol] = self._move(here, symbol)
+        return there
+
+    def _move(self, here: Configuration, symbol: Symbol) -> Configuration:
+        reached: dict[int, State] = {}
+        for state in here.reached:
+            for target in _targets(state.children, symbol):
+                reached[id(target)] = target
+        for state in here.active:
+            for target in _targets(state.below, symbol):
+                reached[id(target)] = target
+        active = {id(state): state for state in here.active}
+        active.update({key: state for key, state in reached.items() if state.below})
+        return self._configuration(list(reached.values()), list(active.values()))
+
+    def _configuration(self, reached: list[State], active: list[State]) -> Configuration:
+        key = frozenset(map(id, reached)), frozenset(map(id, active))
+        found = self._configurations.get(key)
+        if found is None:
+            hits = tuple(state for state in reached if state.places)
+            found = Configuration(tuple(reached), tuple(active), hits)
+            self._configurations[key] = found
+        return found
+
+
+def _unlink(parent: State, child: State) -> None:
+    for edges in (parent.children, parent.below):
+        for edge in [edge for edge, target in edges.items() if target is child]:
+            del edges[edge]
+
+
+def _targets(edges: dict[tuple[bool, NameTest], State], symbol: Symbol) -> Iterator[State]:
+    """Yield the states that a name leads to, by its four possible tests."""
+    if not edges:
+        return
+    attribute = symbol.startswith("@")
+    name = symbol[1:] if attribute else symbol
+    uri, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
+    for test in (
+        NameTest(local, uri),
+        NameTest(local, None),
+        NameTest(None, uri),
+        NameTest(None, None),
+    ):
+        target = edges.get((attribute, test))
+        if target is not None:
+            yield target
