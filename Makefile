@@ -55,4 +55,4 @@ golden: setup
 	@echo "golden: comparing with the golden files" && $(BIN)/python -m pytest -vv tests/golden
 
 build: setup
-	@echo "build: a wheel in dist/" && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@echo "build: a wheel in dist/" && rm -rf build && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .

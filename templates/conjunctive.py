@@ -1,11 +1,11 @@
 """One conjunctive query for all queries of a template (Hong 2009, section 6.4.4).
 
-The query is built as a syntax tree from the template alone: for each pair of
-adjacent pattern nodes one copy of a witness relation, for each comparison a
-condition on values, and R_T, whose rows say which variables each registered
-query puts in the template's places.  It comes in two forms: over R_bin and
-R_doc (Algorithm 1), and over R_L and R_R, in which those are already joined
-and reduced to the values that occur on both sides (Algorithm 4).
+The query is built as a syntax tree from the template alone: a relation for
+each pair of adjacent pattern nodes or for each value join, conditions that
+say which of their columns bind the same node, and R_T, whose rows say which
+variables each registered query puts in the template's places.  It comes in two
+forms: over R_bin and R_doc (Algorithm 1), and over the materialised R_vj
+(Algorithm 4; see `templates.views`).
 
 The order and window of section 6.4.4's Algorithm 3 are part of the query, so
 that no row leaves the database only to be thrown away.
@@ -17,171 +17,179 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from templates.joingraph import LEFT, RIGHT, JoinGraph
+from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph
+from templates.views import Views
 
 OPERATORS = {"FOLLOWED BY": 0, "JOIN": 1}
 
 
 @dataclass(frozen=True, slots=True)
-class Sources:
-    """The names of the relations that one side of a join is read from.
+class Base:
+    """The names of the stored relations of one side: R_bin, R_doc and R_docTS."""
 
-    `valued` holds pairs whose second node is compared by equality,
-    `structural` all others.  Where `nodes` and `times` are named, keys and
-    times are joined from there (Algorithm 1); otherwise `valued` and
-    `structural` carry them (Algorithm 4).
-    """
-
-    valued: str
-    structural: str
-    nodes: str | None = None
-    times: str | None = None
+    bindings: str
+    nodes: str
+    times: str
 
 
-def conjunctive_query(graph: JoinGraph, r_t: str, left: Sources, right: Sources) -> str:
-    """Return the SQL that computes R_out of a two-sided template.
+def query_over_views(graph: JoinGraph, r_t: str, views: Views, *, apart: bool) -> str:
+    """Return the SQL that computes R_out of a two-sided template from R_vj.
 
     Columns: qid, doc1, doc2, node1 ... noden (as numbered in the template), wl.
+    `apart`: no row of R_T has two value joins that one row of R_vj can satisfy.
     """
-    body = _Body(graph, (left, right))
-    body.read_pairs()
-    body.compare()
-    body.conditions.append(_in_time(body.time(LEFT), body.time(RIGHT)))
-    nodes = [exp.alias_(body.node(i), f"node{i + 1}") for i in range(len(graph.nodes))]
-    head = [
-        _column("t", "qid"),
-        exp.alias_(_column(body.anchor(LEFT), "doc"), "doc1"),
-        exp.alias_(_column(body.anchor(RIGHT), "doc"), "doc2"),
-        *nodes,
-        _column("t", "wl"),
-    ]
-    return body.sql(r_t, head)
+    body = _Body(graph)
+    equal = [edge for edge in graph.edges if edge.operator == "="]
+    joins = views.several if apart and len(equal) > 1 else views.joins
+    for number, edge in enumerate(equal):
+        body.read_value_join(f"v{number}", joins, edge)
+    for index, (_, child) in enumerate(body.pairs):
+        if child not in body.keys:
+            side = graph.nodes[child].side
+            relation = views.right_other if side else views.left_other
+            body.read_pair(index, f"b{index}", relation, body.documents[side])
+            body.keys[child] = _column(f"b{index}", "key")
+    body.compare([edge for edge in graph.edges if edge.operator != "="])
+    body.conditions.append(_in_time(_column("v0", "gap"), _column("v0", "age")))
+    return body.sql(r_t)
 
 
-def filter_query(graph: JoinGraph, r_t: str, source: Sources) -> str:
+def query_over_base(graph: JoinGraph, r_t: str, left: Base, right: Base) -> str:
+    """Return the SQL that computes R_out of a two-sided template from R_bin and R_doc."""
+    body = _Body(graph)
+    compared = graph.compared()
+    for index, (_, child) in enumerate(body.pairs):
+        side, alias = graph.nodes[child].side, f"b{index}"
+        base = right if side else left
+        body.read_pair(index, alias, base.bindings, body.documents.get(side))
+        if child in compared:
+            body.read(base.nodes, f"d{child}", doc=_column(alias, "doc"), node=body.node(child))
+            body.keys[child] = _column(f"d{child}", "key")
+    body.compare(graph.edges)
+    for side, base in ((LEFT, left), (RIGHT, right)):
+        body.read(base.times, f"ts{side}", doc=body.documents[side])
+    different = exp.NEQ(this=_column("ts0", "base"), expression=_column("ts1", "base"))
+    body.conditions.extend((different, _in_time(*_gap_and_age())))
+    return body.sql(r_t)
+
+
+def filter_query(graph: JoinGraph, r_t: str, bindings: str) -> str:
     """Return the SQL that computes R_out of a template with one side only."""
-    body = _Body(graph, (source, source))
-    body.read_pairs()
-    nodes = [exp.alias_(body.node(i), f"node{i + 1}") for i in range(len(graph.nodes))]
-    document = _column(body.anchor(LEFT), "doc")
-    head = [_column("t", "qid"), exp.alias_(document, "doc1"), exp.alias_(document, "doc2")]
-    return body.sql(r_t, [*head, *nodes, _column("t", "wl")])
+    body = _Body(graph)
+    for index in range(len(body.pairs)):
+        body.read_pair(index, f"b{index}", bindings, body.documents.get(LEFT))
+    body.documents[RIGHT] = body.documents[LEFT]
+    return body.sql(r_t)
 
 
 class _Body:
-    """The relations and conditions of a query that is being built."""
+    """The relations and conditions of a query that is being built.
 
-    def __init__(self, graph: JoinGraph, sources: tuple[Sources, Sources]) -> None:
+    `documents` are the columns that hold each side's document, `keys` those
+    with a node's value; the column that binds a node is the first one met.
+    """
+
+    def __init__(self, graph: JoinGraph) -> None:
         self.graph = graph
-        self.sources = sources
         self.pairs = list(graph.pairs())
-        self.tables: list[exp.Expr] = []
-        self.conditions: list[exp.Expr] = []
+        self.documents: dict[int, exp.Expr] = {}
         self.keys: dict[int, exp.Expr] = {}
+        self.conditions: list[exp.Expr] = []
+        self._tables: list[exp.Expr] = []
+        self._nodes: dict[int, exp.Expr] = {}
 
-    def read_pairs(self) -> None:
-        """Add one copy of a witness relation for each pair, bound to R_T and to its neighbours."""
-        by_equality = self.graph.compared("=")
-        compared = self.graph.compared()
-        for index, (parent, child) in enumerate(self.pairs):
-            alias, side = f"b{index}", self.graph.nodes[child].side
-            source = self.sources[side]
-            relation = source.valued if child in by_equality else source.structural
-            self.tables.append(_table(relation, alias))
-            self._where(_column(alias, "pair"), _column("t", f"p{index}"))
-            self._where(_column(alias, "doc"), _column(self.anchor(side), "doc"))
-            self._where(_column(alias, "node1"), self.node(parent))
-            self._where(_column(alias, "node2"), self.node(child))
-            if child in compared:
-                self.keys[child] = self._key(child, alias, source)
+    def read(self, relation: str, alias: str, **columns: exp.Expr) -> None:
+        """Add a relation some of whose columns equal given ones."""
+        self._tables.append(_table(relation, alias))
+        for name, value in columns.items():
+            self._equal(_column(alias, name), value)
 
-    def _key(self, node: int, alias: str, source: Sources) -> exp.Expr:
-        if source.nodes is None:
-            return _column(alias, "key")
-        self.tables.append(_table(source.nodes, f"d{node}"))
-        self._where(_column(f"d{node}", "doc"), _column(alias, "doc"))
-        self._where(_column(f"d{node}", "node"), _column(alias, "node2"))
-        return _column(f"d{node}", "key")
+    def read_pair(self, index: int, alias: str, relation: str, doc: exp.Expr | None) -> None:
+        """Add the relation with the bindings of a pair of nodes, and bind them."""
+        parent, child = self.pairs[index]
+        self.read(relation, alias, pair=_column("t", f"p{index}"))
+        if doc is not None:
+            self._equal(_column(alias, "doc"), doc)
+        self.documents.setdefault(self.graph.nodes[child].side, _column(alias, "doc"))
+        self._bind(parent, _column(alias, "node1"))
+        self._bind(child, _column(alias, "node2"))
 
-    def compare(self) -> None:
+    def read_value_join(self, alias: str, relation: str, edge: Edge) -> None:
+        """Add R_vj for one comparison: it binds both nodes and those above them."""
+        self.read(relation, alias)
+        for side, child in ((1, edge.left), (2, edge.right)):
+            index = next(i for i, (_, c) in enumerate(self.pairs) if c == child)
+            self._equal(_column(alias, f"pair{side}"), _column("t", f"p{index}"))
+            self._bind(self.pairs[index][0], _column(alias, f"above{side}"))
+            self._bind(child, _column(alias, f"node{side}"))
+            document = self.documents.setdefault(side - 1, _column(alias, f"doc{side}"))
+            self._equal(_column(alias, f"doc{side}"), document)
+            self.keys.setdefault(child, _column(alias, "key"))
+
+    def compare(self, edges: tuple[Edge, ...] | list[Edge]) -> None:
         """Add a condition for each comparison between the sides."""
-        for edge in self.graph.edges:
-            equal = edge.operator == "="
-            self.conditions.append(
-                (exp.EQ if equal else exp.NEQ)(
-                    this=self.keys[edge.left].copy(), expression=self.keys[edge.right].copy()
-                )
-            )
-
-    def time(self, side: int) -> str:
-        """Return the alias of the relation that has the times of a side's document."""
-        times = self.sources[side].times
-        if times is None:
-            return self.anchor(side)
-        alias = f"ts{side}"
-        self.tables.append(_table(times, alias))
-        self._where(_column(alias, "doc"), _column(self.anchor(side), "doc"))
-        return alias
-
-    def anchor(self, side: int) -> str:
-        """Return the alias of a side's first pair."""
-        return next(
-            f"b{i}" for i, (_, c) in enumerate(self.pairs) if self.graph.nodes[c].side == side
-        )
+        for edge in edges:
+            comparison = exp.EQ if edge.operator == "=" else exp.NEQ
+            left, right = self.keys[edge.left].copy(), self.keys[edge.right].copy()
+            self.conditions.append(comparison(this=left, expression=right))
 
     def node(self, number: int) -> exp.Expr:
-        """Return the column that binds a node: of the pair that it ends, else of one it begins."""
-        ending = [i for i, (_, child) in enumerate(self.pairs) if child == number]
-        if ending:
-            return _column(f"b{ending[0]}", "node2")
-        beginning = [i for i, (parent, _) in enumerate(self.pairs) if parent == number]
-        return _column(f"b{beginning[0]}", "node1")
+        """Return the column that binds a node."""
+        return self._nodes[number]
 
-    def _where(self, left: exp.Expr, right: exp.Expr) -> None:
+    def _bind(self, number: int, column: exp.Expr) -> None:
+        self._equal(column, self._nodes.setdefault(number, column))
+
+    def _equal(self, left: exp.Expr, right: exp.Expr) -> None:
         if left != right:
-            self.conditions.append(exp.EQ(this=left, expression=right))
+            self.conditions.append(exp.EQ(this=left.copy(), expression=right.copy()))
 
-    def sql(self, r_t: str, head: list[exp.Expr]) -> str:
+    def sql(self, r_t: str) -> str:
+        """Return the query with the head of R_out."""
+        head = [
+            _column("t", "qid"),
+            exp.alias_(self.documents[LEFT], "doc1"),
+            exp.alias_(self.documents[RIGHT], "doc2"),
+            *(exp.alias_(self.node(i), f"node{i + 1}") for i in range(len(self.graph.nodes))),
+            _column("t", "wl"),
+        ]
         query = exp.select(*head).from_(_table(r_t, "t"))
-        for table in self.tables:
+        for table in self._tables:
             query = query.join(table, join_type="cross")
         return query.where(*self.conditions).sql(dialect="duckdb")
 
 
-def _in_time(left: str, right: str) -> exp.Expr:
+def _in_time(gap: exp.Expr, age: exp.Expr) -> exp.Expr:
     """Return the order, window and arrival condition between two documents.
 
     The last part says what is "still kept": the newcomer of the two meets the
     earlier arrival iff no more than window plus lateness had passed on the
     stream clock when it came.
     """
-    l_ts, r_ts = _column(left, "ts"), _column(right, "ts")
-    distance = exp.Sub(this=r_ts, expression=l_ts)
-    window = _column("t", "wl")
+    window, keep = _column("t", "wl"), _column("t", "keep")
     followed = exp.and_(
-        exp.GT(this=r_ts.copy(), expression=l_ts.copy()),
-        exp.LTE(this=distance, expression=window),
+        exp.GT(this=gap, expression=exp.Literal.number(0)),
+        exp.LTE(this=gap.copy(), expression=window),
     )
-    joined = exp.LTE(this=exp.Abs(this=distance.copy()), expression=window.copy())
-    operator = exp.EQ(this=_column("t", "op"), expression=exp.Literal.number(0))
-    holds = exp.Case(ifs=[exp.If(this=operator, true=followed)], default=joined)
-    different = exp.NEQ(this=_column(left, "base"), expression=_column(right, "base"))
-    l_rank, r_rank = _column(left, "rank"), _column(right, "rank")
-    after_left = exp.LTE(this=_column(right, "clock"), expression=_until(left))
-    after_right = exp.LTE(this=_column(left, "clock"), expression=_until(right))
-    kept = exp.Case(
-        ifs=[
-            exp.If(this=exp.LT(this=l_rank, expression=r_rank), true=after_left),
-            exp.If(this=exp.GT(this=l_rank.copy(), expression=r_rank.copy()), true=after_right),
-        ],
-        default=exp.and_(after_left.copy(), after_right.copy()),
-    )
-    return exp.and_(holds, different, kept)
+    joined = exp.LTE(this=exp.Abs(this=gap.copy()), expression=window.copy())
+    is_followed_by = exp.EQ(this=_column("t", "op"), expression=exp.Literal.number(0))
+    holds = exp.Case(ifs=[exp.If(this=is_followed_by, true=followed)], default=joined)
+    return exp.and_(holds, exp.LTE(this=age, expression=keep))
 
 
-def _until(document: str) -> exp.Expr:
-    """Return the stream time up to which a document is kept for a query."""
-    return exp.Add(this=_column(document, "ts"), expression=_column("t", "keep"))
+def _gap_and_age() -> tuple[exp.Expr, exp.Expr]:
+    """Return the columns `gap` and `age` of R_vj as expressions over R_docTS and R_docTSW."""
+    gap = exp.Sub(this=_column("ts1", "ts"), expression=_column("ts0", "ts"))
+    forth = exp.Sub(this=_column("ts1", "clock"), expression=_column("ts0", "ts"))
+    back = exp.Sub(this=_column("ts0", "clock"), expression=_column("ts1", "ts"))
+    ranks = _column("ts0", "rank"), _column("ts1", "rank")
+    first = exp.LT(this=ranks[0], expression=ranks[1])
+    last = exp.GT(this=ranks[0].copy(), expression=ranks[1].copy())
+    together = exp.Anonymous(this="greatest", expressions=[forth.copy(), back.copy()])
+    age = exp.Case(
+        ifs=[exp.If(this=first, true=forth), exp.If(this=last, true=back)], default=together
+    )
+    return gap, age
 
 
 def _column(table: str, name: str) -> exp.Expr:

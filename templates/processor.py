@@ -16,12 +16,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.conjunctive import Sources, conjunctive_query, filter_query
+from templates.conjunctive import Base, filter_query, query_over_base, query_over_views
 from templates.joingraph import JoinGraph
 from templates.registry import Members, Registry, r_t
 from templates.relations import BINDINGS, INFINITE, NODES, TIMES, VALUES, Witnesses
 from templates.values import Hash, intern_values, key_of
-from templates.views import BACKWARD, FORWARD, Pass, clear, materialise
+from templates.views import BACKWARD, FORWARD, Pass, Views, clear, materialise
 
 FOUND = pa.schema(
     [
@@ -38,8 +38,8 @@ Numbers = npt.NDArray[np.int64]
 class Processor:
     """Stage 2: from the witnesses of a batch to the rows of every registered join.
 
-    With `views` the queries run over R_L and R_R (Algorithm 4), without over
-    R_bin and R_doc (Algorithm 1); the results are the same.
+    With `views` the queries run over R_vj, made from R_L and R_R (Algorithm 4),
+    without over R_bin and R_doc (Algorithm 1); the results are the same.
     """
 
     def __init__(
@@ -55,10 +55,11 @@ class Processor:
         self._views = views
         self._hashed = hashed
         self._swept = -INFINITE
-        self._filled = False
+        self._filled: list[Pass] = []
         self.out: dict[int, pa.Table] = {}
         self._register_batch(_no_rows())
-        clear(connection)
+        for half in (FORWARD, BACKWARD):
+            clear(connection, half)
 
     # -- One batch -------------------------------------------------------------------------
 
@@ -78,11 +79,12 @@ class Processor:
         self._store()
         self.out = {}
         self._filter(witnesses.bindings)
-        if self._filled:
-            clear(self._connection)
-            self._filled = False
+        stale, self._filled = self._filled, []
         if common.num_rows and witnesses.bindings.num_rows:
             self._join(witnesses)
+        for half in stale:
+            if half not in self._filled:
+                clear(self._connection, half)
         return self._found()
 
     def _register_batch(self, tables: tuple[pa.Table, ...]) -> None:
@@ -132,27 +134,41 @@ class Processor:
 
     def _half(self, half: Pass, first: int) -> None:
         live = [m for m in self._registry.members.values() if m.template.graph.two_sided]
-        if self._views:
-            structural = any(_structural(m.template.graph) for m in live)
-            materialise(self._connection, half, first, structural)
-            self._filled = True
-            left, right = (self._pairs_of(source, structural) for source in half.views)
-            live = [members for members in live if _can_fire(members, left, right)]
-        elif half.old_right:
-            self._connection.execute(
-                "CREATE OR REPLACE TEMP VIEW old_binding AS"
-                f" SELECT * FROM state.binding WHERE doc < {first}"
-            )
-        sources = half.views if self._views else half.bases
+        if not self._views:
+            self._half_over_base(half, first, live)
+            return
+        others = any(_has_others(m.template.graph) for m in live)
+        materialise(self._connection, half, first, self._registry.bounds(), others)
+        self._filled.append(half)
+        left, right = self._arrived(half.views, others)
         for members in live:
-            number = members.template.number
-            self._evaluate(number, _join_sql(members.template.graph, r_t(number), *sources))
+            if _can_fire(members, left, right):
+                number, apart = members.template.number, not members.together
+                query = _views_sql(members.template.graph, r_t(number), half.views, apart)
+                self._evaluate(number, query)
 
-    def _pairs_of(self, source: Sources, structural: bool) -> set[int]:
-        query = f"SELECT DISTINCT pair FROM {source.valued}"
-        if structural:
-            query += f" UNION SELECT DISTINCT pair FROM {source.structural}"
-        return {pair for (pair,) in self._connection.execute(query).fetchall()}
+    def _half_over_base(self, half: Pass, first: int, live: list[Members]) -> None:
+        """Evaluate one pass without views (Algorithm 1)."""
+        self._connection.execute(
+            "CREATE OR REPLACE TEMP VIEW old_binding AS"
+            f" SELECT * FROM state.binding WHERE doc < {first}"
+        )
+        sides = (_BATCH, _OLD) if half.old_right else (_KEPT, _BATCH)
+        for members in live:
+            table = r_t(members.template.number)
+            self._evaluate(
+                members.template.number, _base_sql(members.template.graph, table, *sides)
+            )
+
+    def _arrived(self, views: Views, others: bool) -> tuple[set[int], set[int]]:
+        """Return the pairs of variables that have rows on the left and on the right."""
+        found: list[set[int]] = []
+        for column, other in (("pair1", views.left_other), ("pair2", views.right_other)):
+            query = f"SELECT DISTINCT {column} FROM {views.joins}"
+            if others:
+                query += f" UNION SELECT DISTINCT pair FROM {other}"
+            found.append({pair for (pair,) in self._connection.execute(query).fetchall()})
+        return found[0], found[1]
 
     def _evaluate(self, template: int, query: str) -> None:
         rows = self._connection.sql(query).to_arrow_table()
@@ -212,18 +228,28 @@ class Processor:
 _BOUNDS = pa.schema([("pair", pa.int32()), ("bound", pa.int64())])
 
 
+_KEPT = Base("state.binding", "state.node", "state.times")
+_OLD = Base("old_binding", "state.node", "state.times")
+_BATCH = Base("batch_binding", "batch_node", "batch_times")
+
+
 @lru_cache(maxsize=4096)
-def _join_sql(graph: JoinGraph, table: str, left: Sources, right: Sources) -> str:
-    return conjunctive_query(graph, table, left, right)
+def _views_sql(graph: JoinGraph, table: str, views: Views, apart: bool) -> str:
+    return query_over_views(graph, table, views, apart=apart)
+
+
+@lru_cache(maxsize=4096)
+def _base_sql(graph: JoinGraph, table: str, left: Base, right: Base) -> str:
+    return query_over_base(graph, table, left, right)
 
 
 @lru_cache(maxsize=4096)
 def _filter_sql(graph: JoinGraph, table: str) -> str:
-    return filter_query(graph, table, Sources("batch_binding", "batch_binding"))
+    return filter_query(graph, table, "batch_binding")
 
 
 @lru_cache(maxsize=4096)
-def _structural(graph: JoinGraph) -> bool:
+def _has_others(graph: JoinGraph) -> bool:
     """Whether some pair of the template ends in a node without an equality."""
     equal = graph.compared("=")
     return any(child not in equal for _, child in graph.pairs())

@@ -20,13 +20,15 @@ from templates.conjunctive import OPERATORS
 from templates.joingraph import Edge, JoinGraph, Node
 from templates.relations import INFINITE, Pair
 from templates.template import Template, Templates, embedding
+from templates.views import Bounds
 
 SCHEMA = """
 CREATE TABLE state.variable(id INTEGER, definition VARCHAR);
 CREATE TABLE state.pair(id INTEGER, var1 INTEGER, var2 INTEGER);
 CREATE TABLE state.template(id INTEGER, graph VARCHAR);
 CREATE TABLE state.value(key UBIGINT, strVal VARCHAR);
-CREATE TABLE state.times(doc BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT, first BIGINT);
+CREATE TABLE state.times(
+    doc BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT, first BIGINT);
 CREATE TABLE state.node(doc BIGINT, node INTEGER, key UBIGINT);
 CREATE TABLE state.binding(doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT);
 """
@@ -43,13 +45,18 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One row of R_T: a distinct join."""
+    """One row of R_T: a distinct join.
+
+    `apart` says that no two of its value joins can hold between the same two
+    nodes, so that documents which match share at least two values.
+    """
 
     template: int
     pairs: tuple[int, ...]
     operator: int
     window: int
     keep: int
+    apart: bool
 
 
 @dataclass(slots=True)
@@ -59,6 +66,7 @@ class Members:
     template: Template
     columns: list[Counter[int]]
     joins: int = 0  # rows with the operator JOIN
+    together: int = 0  # rows that are not `apart`
 
     def count(self, row: Row, by: int) -> None:
         """Add or take away one row."""
@@ -67,6 +75,7 @@ class Members:
             if not column[pair]:
                 del column[pair]
         self.joins += by * (row.operator == OPERATORS["JOIN"])
+        self.together += by * (not row.apart)
 
 
 @dataclass(slots=True)
@@ -104,11 +113,14 @@ class Registry:
         operator: str,
         window: int | None,
         lateness: int = 0,
+        *,
+        apart: bool = False,
     ) -> Placed:
         """Register a join and return where it was put; `save` makes it durable.
 
         `reduced` is the join graph's minor, `variables` are the canonical
-        definitions of its nodes; `window` and `lateness` are in ticks, None is INF.
+        definitions of its nodes; `window` and `lateness` are in ticks, None is INF;
+        `apart` is a promise of the caller's, see `Row`.
         """
         numbers = [self._variable(definition) for definition in variables]
         template = self._template(reduced)
@@ -118,9 +130,8 @@ class Registry:
         pairs = [self._pair(placed[a], placed[b]) for a, b in template.graph.pairs()]
         length = INFINITE if window is None else window
         keep = INFINITE if window is None else window + lateness
-        row = Row(
-            template.number, tuple(p.number for p in pairs), OPERATORS[operator], length, keep
-        )
+        numbered = tuple(pair.number for pair in pairs)
+        row = Row(template.number, numbered, OPERATORS[operator], length, keep, apart)
         qid = self._qids.get(row) or self._insert(row)
         self._uses[qid] += 1
         return Placed(template.number, qid, order)
@@ -170,6 +181,12 @@ class Registry:
             return frozenset()
         return frozenset(use.number for use in self._pairs.values() if not use.keeps)
 
+    def bounds(self) -> Bounds:
+        """Return what no registered join of two sides exceeds."""
+        joins = [m for m in self.members.values() if m.template.graph.two_sided]
+        keep = max((max(use.keeps) for use in self._pairs.values() if use.keeps), default=0)
+        return Bounds(keep, keep, not any(m.joins for m in joins))
+
     def keeps(self) -> dict[int, int]:
         """Return, for each pair, how long its witnesses are kept, in ticks."""
         return {use.number: max(use.keeps) for use in self._pairs.values() if use.keeps}
@@ -209,7 +226,7 @@ class Registry:
             columns = "".join(f"p{i} INTEGER, " for i, _ in enumerate(template.graph.pairs()))
             self._connection.execute(
                 f"CREATE TABLE {r_t(template.number)}"
-                f"(qid INTEGER, {columns}op TINYINT, wl BIGINT, keep BIGINT)"
+                f"(qid INTEGER, {columns}op TINYINT, wl BIGINT, keep BIGINT, apart BOOLEAN)"
             )
             self._new["state.template"].append((template.number, _to_json(template.graph)))
         return template
@@ -222,7 +239,7 @@ class Registry:
         qid, self._next_qid = self._next_qid, self._next_qid + 1
         self._know_row(qid, row)
         self._new[r_t(row.template)].append(
-            (qid, *row.pairs, row.operator, row.window, row.keep),
+            (qid, *row.pairs, row.operator, row.window, row.keep, row.apart),
         )
         return qid
 
@@ -286,8 +303,8 @@ class Registry:
             template = Template(number, _from_json(graph))
             self.templates.restore(template)
             self._know_template(template)
-            for qid, *pairs, operator, window, keep in fetch(f"SELECT * FROM {r_t(number)}"):
-                self._know_row(qid, Row(number, tuple(pairs), operator, window, keep))
+            for qid, *pairs, operator, window, keep, apart in fetch(f"SELECT * FROM {r_t(number)}"):
+                self._know_row(qid, Row(number, tuple(pairs), operator, window, keep, apart))
         self._uses.update(dict(uses))
         self._next_variable = max(self._definitions, default=0) + 1
         self._next_pair = max(self._pair_names, default=0) + 1

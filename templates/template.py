@@ -17,6 +17,7 @@ from itertools import groupby
 from templates.joingraph import JoinGraph
 
 Colours = tuple[int, ...]
+Adjacency = tuple[Mapping[int, tuple[str, ...]], ...]
 
 TIES = 2_000  # embeddings tried between equal variables before the first one found is taken
 
@@ -52,7 +53,7 @@ class Templates:
         if known is not None:
             return known
         for template in self._classes.get(_signature(minor), ()):
-            if embedding(template.graph, minor, (0,) * len(minor.nodes)) is not None:
+            if embedding(template.graph, minor, (0,) * len(minor.nodes), ties=0) is not None:
                 self._by_minor[minor] = template
                 return template
         self.restore(Template(self._next, minor))
@@ -65,7 +66,7 @@ class Templates:
 
 
 def embedding(
-    template: JoinGraph, minor: JoinGraph, variables: Sequence[int]
+    template: JoinGraph, minor: JoinGraph, variables: Sequence[int], ties: int = TIES
 ) -> tuple[int, ...] | None:
     """Return which node of `minor` takes each position of `template`, or None.
 
@@ -76,9 +77,9 @@ def embedding(
     colours = refine(template), refine(minor)
     if sorted(colours[0]) != sorted(colours[1]) or len(template.edges) != len(minor.edges):
         return None
-    search = _Search(template, minor, variables, *colours)
-    found = search.extend((), frozenset())
-    return found
+    neighbours = adjacency(template), adjacency(minor)
+    search = _Search(template, minor, variables, *colours, *neighbours, ties)
+    return search.extend((), frozenset())
 
 
 @dataclass(slots=True)
@@ -88,10 +89,12 @@ class _Search:
     variables: Sequence[int]
     wanted: Colours
     offered: Colours
-    ties: int = TIES
+    ours: Adjacency
+    theirs: Adjacency
+    ties: int
 
     def extend(self, taken: tuple[int, ...], used: frozenset[int]) -> tuple[int, ...] | None:
-        """Return the best completion of a partial embedding: depth first, smallest variable first."""
+        """Return the best completion of a partial embedding: depth first, variables in order."""
         if len(taken) == len(self.template.nodes):
             return taken
         fitting = [n for n in range(len(self.minor.nodes)) if self._fits(taken, n, used)]
@@ -126,15 +129,14 @@ class _Search:
         parent = self.template.nodes[position].parent
         if (None if parent is None else taken[parent]) != self.minor.nodes[node].parent:
             return False
-        ours = adjacency(self.template)[position]
-        theirs = adjacency(self.minor)[node]
+        ours, theirs = self.ours[position], self.theirs[node]
         return all(
             ours.get(earlier, ()) == theirs.get(other, ()) for earlier, other in enumerate(taken)
         )
 
 
 @lru_cache(maxsize=4096)
-def adjacency(graph: JoinGraph) -> tuple[Mapping[int, tuple[str, ...]], ...]:
+def adjacency(graph: JoinGraph) -> Adjacency:
     """Return, for each node, its neighbours by comparison and the operators of those edges."""
     neighbours: tuple[dict[int, tuple[str, ...]], ...] = tuple({} for _ in graph.nodes)
     for edge in sorted(graph.edges, key=lambda e: e.operator):

@@ -19,7 +19,7 @@ OURS = (".ci", ".gitattributes", ".gitignore")
 MADE = {"build", "dist", "__pycache__", "spark-warehouse", "metastore_db"}
 # Where a checkout or a home happens to lie on one machine.
 MACHINE_PATH = re.compile(
-    rb"(?<![\w/*.])/(?:home/[\w.-]+/|Users/[\w.-]+/|root/\w|work/(?:main|shared)\b|tmp/\w)"
+    rb"(?<![\w/*.])/(?:home/[\w.-]+/|Users/[\w.-]+/|root/\.\w|work/(?:main|shared)\b)"
 )
 
 
@@ -85,11 +85,10 @@ def test_no_file_names_a_path_of_one_machine() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("path", ["/home/ann/x", "see /root/x", "'/tmp/x'", "file:///Users/ann/x"])
-def test_a_machine_path_is_seen(path: str) -> None:
-    # Behind an empty host, as in file:///, the path follows a slash: only the bare form counts.
-    bare = path.removeprefix("file://")
-    assert MACHINE_PATH.search(bare.encode())
+@pytest.mark.parametrize("path", ["home/ann/x", "Users/ann/x", "root/.cache", "work/main"])
+def test_a_machine_path_is_seen_and_a_step_of_a_query_is_not(path: str) -> None:
+    assert MACHINE_PATH.search(f"see /{path}".encode())
+    assert not MACHINE_PATH.search(f"S//{path}".encode())
 
 
 def test_every_test_folder_is_a_package() -> None:

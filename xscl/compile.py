@@ -7,6 +7,7 @@ stage 2 sees, and those nodes get their canonical definitions.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
 from templates.joingraph import LEFT, Edge, JoinGraph, Node, minor
 from xscl.errors import QueryError
@@ -37,6 +38,23 @@ class CompiledQuery:
     def streams(self) -> tuple[str, ...]:
         """The streams that the query reads, each once."""
         return tuple(dict.fromkeys(block.stream for block in self.normal.blocks))
+
+    @property
+    def apart(self) -> bool:
+        """Whether no two value joins can hold between the same two nodes (by their names)."""
+        edges = [edge for edge in self.graph.edges if edge.operator == "="]
+        return not any(
+            self._may_coincide(one.left, two.left) and self._may_coincide(one.right, two.right)
+            for one, two in combinations(edges, 2)
+        )
+
+    def _may_coincide(self, one: int, two: int) -> bool:
+        """Whether two nodes of a side may be bound to the same node of a document."""
+        (pattern, a), (_, b) = self._node(one), self._node(two)
+        first, second = pattern.nodes[a].step, pattern.nodes[b].step
+        names = ((first.test.local, second.test.local), (first.test.uri, second.test.uri))
+        same_name = all(x is None or y is None or x == y for x, y in names)
+        return one == two or (first.attribute == second.attribute and same_name)
 
     def variable(self, number: int) -> str | None:
         """Return the variable of a node of the join graph."""

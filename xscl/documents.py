@@ -14,10 +14,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-from feeds.errors import MalformedDocument
-from feeds.xmlparse import parse
 
 from feeds.documents import Document
+from feeds.errors import MalformedDocument
+from feeds.xmlparse import parse
 from templates.relations import INFINITE
 from xscl.errors import DocumentError
 from xscl.match import Stored

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cep_core import EDGE_RULES
-from templates.conjunctive import Sources, conjunctive_query, filter_query
+from templates.conjunctive import filter_query, query_over_views
 from templates.joingraph import LEFT, RIGHT, JoinGraph
 from templates.registry import Registry, r_t
 from templates.template import embedding
@@ -29,7 +29,7 @@ def explain(
     sql: bool = False,
 ) -> str:
     """Return the explanation of a subscription by its name, or of the text of a query."""
-    registered = subscriptions[query] if query in subscriptions else None
+    registered = subscriptions.get(query)
     compiled = compile_query(registered.query if registered else query)
     if sql:
         return _sql(registry, compiled)
@@ -144,5 +144,5 @@ def _sql(registry: Registry, compiled: CompiledQuery) -> str:
     graph = registry.members[number].template.graph if number else compiled.reduced
     table = r_t(number) if number else "R_T"
     if not graph.two_sided:
-        return filter_query(graph, table, Sources("batch_binding", "batch_binding"))
-    return conjunctive_query(graph, table, *FORWARD.views)
+        return filter_query(graph, table, "batch_binding")
+    return query_over_views(graph, table, FORWARD.views, apart=compiled.apart)

@@ -16,6 +16,7 @@ from typing import Any, overload
 
 import pyarrow as pa
 
+from templates.relations import INFINITE
 from xscl.compile import CompiledQuery
 from xscl.construct import constructed_document, default_document
 from xscl.xpath.bind import bind
@@ -108,6 +109,12 @@ class Results(Sequence[Result]):
             documents if doc1 != doc2 else documents[:1],
             tuple((node,) for node in nodes),
         )
+
+    def age(self, index: int) -> tuple[int, int, bool]:
+        """Return a row's join, its oldest part's arrival, and whether a part is an update."""
+        _, qids, docs1, docs2, _ = self._columns
+        one, two = self._documents[docs1[index]], self._documents[docs2[index]]
+        return qids[index], min(one.first, two.first), one.version > 1 or two.version > 1
 
     @cached_property
     def _columns(self) -> list[list[Any]]:
@@ -263,13 +270,14 @@ class Matches(Sequence[Match]):
 
     def __init__(
         self,
-        results: Sequence[Result],
+        results: Results,
         subscribers: Mapping[int, Sequence[Subscription]],
         reader: Reader,
     ) -> None:
         self._results = results
         self._subscribers = subscribers
         self._reader = reader
+        self._since: dict[int, int] = {}
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -323,10 +331,10 @@ class Matches(Sequence[Match]):
         A DISTINCT subscription receives the first result of each group of
         documents only.
         """
-        result = self._results[index]
-        first = min(document.first for document in result.documents)
-        updated = any(document.version > 1 for document in result.documents)
-        sharers = self._subscribers.get(result.qid, ())
+        qid, first, updated = self._results.age(index)
+        sharers = self._subscribers.get(qid, ())
+        if not updated and self._plain(qid, sharers) <= first:
+            return sharers
         return [
             s
             for s in sharers
@@ -334,6 +342,15 @@ class Matches(Sequence[Match]):
             and (s.updates or not updated)
             and not (s.distinct and self._continues(index))
         ]
+
+    def _plain(self, qid: int, sharers: Sequence[Subscription]) -> int:
+        """Return from when on all of a join's subscriptions receive every result."""
+        known = self._since.get(qid)
+        if known is None:
+            distinct = any(s.distinct for s in sharers)
+            known = INFINITE if distinct else max((s.since for s in sharers), default=0)
+            self._since[qid] = known
+        return known
 
     def _continues(self, index: int) -> bool:
         return index > 0 and _group(self._results[index - 1]) == _group(self._results[index])

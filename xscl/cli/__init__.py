@@ -1,0 +1,82 @@
+"""The command line: `xscl`.
+
+Every command is a function in a module of this package; here they become one
+program.  Exit codes: 0 done, 1 failed, 2 called wrongly (a query that cannot
+be parsed included).  A user's mistake never shows a traceback.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from feeds.spool import SpoolError
+from xscl.cli import feeds, manage, read, run, serve
+from xscl.cli.output import complain
+from xscl.errors import QueryError, XsclError
+from xscl.pipeline import PipelineError
+
+__all__ = ["app", "main"]
+
+
+class Commands(TyperGroup):
+    """The group of all commands: turns errors into messages and exit codes."""
+
+    def invoke(self, ctx: typer.Context) -> object:
+        try:
+            answer = super().invoke(ctx)
+            sys.stdout.flush()
+        except QueryError as error:
+            complain(str(error))
+            raise typer.Exit(2) from None
+        except (XsclError, SpoolError, PipelineError) as error:
+            complain(str(error), getattr(error, "hint", None))
+            raise typer.Exit(1) from None
+        except BrokenPipeError:
+            _close_standard_output()
+            raise typer.Exit(0) from None
+        return answer
+
+
+app = typer.Typer(
+    name="xscl",
+    cls=Commands,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def xscl(
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """Subscriptions that join XML documents and feed items across time."""
+
+
+app.command()(run.run)
+app.command()(serve.serve)
+app.command()(manage.subscribe)
+app.command()(manage.unsubscribe)
+app.command()(manage.subscriptions)
+app.add_typer(feeds.app, name="feeds")
+app.command()(read.sql)
+app.command()(read.explain)
+app.command()(read.witness)
+app.command()(read.status)
+app.command()(serve.demo)
+
+
+def main() -> None:
+    """Run the command that the arguments name."""
+    app()
+
+
+def _close_standard_output() -> None:
+    """Let the interpreter flush into nothing when it ends: nobody reads any more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

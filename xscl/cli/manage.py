@@ -1,0 +1,99 @@
+"""`xscl subscribe`, `unsubscribe`, `subscriptions`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xscl.cli.options import DATA, Data, Json, home
+from xscl.cli.output import complain, one_line, say, say_json, table
+from xscl.cli.queries import query_text, refuse_bare_windows
+from xscl.engine import Engine
+from xscl.following import set_default_lateness
+
+
+def subscribe(
+    name: Annotated[str, typer.Argument(help="The name of the subscription.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The query, in XSCL.")],
+    updates: Annotated[
+        bool, typer.Option("--updates", help="See new versions of documents too.")
+    ] = False,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Register a query under a name; it sees what arrives from now on.
+
+    \b
+    Example:
+      xscl subscribe echo 'feeds//item->a[./title->t] FOLLOWED BY{t=u, 2 d} feeds//item->b[./title->u]'
+    """
+    text = query_text(query)
+    refuse_bare_windows(text)
+    place = home(data)
+    with place.hold("subscribe"), Engine(place.database) as engine:
+        set_default_lateness(engine)
+        engine.subscribe(name, text, updates=updates)
+        for warning in _warnings(engine.explain(name)):
+            complain(warning)
+    if as_json:
+        say_json({"subscribed": name})
+    else:
+        say(f"subscribed {name!r}")
+
+
+def unsubscribe(
+    name: Annotated[str, typer.Argument(help="The name of the subscription.")],
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Remove a subscription and everything that only it needed.
+
+    \b
+    Example:
+      xscl unsubscribe echo
+    """
+    place = home(data)
+    place.expect()
+    with place.hold("unsubscribe"), Engine(place.database) as engine:
+        engine.unsubscribe(name)
+    if as_json:
+        say_json({"unsubscribed": name})
+    else:
+        say(f"unsubscribed {name!r}")
+
+
+def subscriptions(data: Data = DATA, as_json: Json = False) -> None:
+    """List the subscriptions.
+
+    \b
+    Example:
+      xscl subscriptions --json
+    """
+    place = home(data)
+    place.expect()
+    with place.hold("subscriptions"), Engine(place.database) as engine:
+        registered = engine.subscriptions
+    if as_json:
+        say_json(
+            [
+                {
+                    "name": s.name,
+                    "query": s.query,
+                    "reads": list(s.reads),
+                    "publishes": s.publish,
+                    "template": s.template,
+                    "updates": s.updates,
+                }
+                for s in registered
+            ]
+        )
+        return
+    rows = [(s.name, s.template, ", ".join(s.reads), one_line(s.query, 100)) for s in registered]
+    for line in table(("NAME", "TEMPLATE", "READS", "QUERY"), rows):
+        say(line)
+
+
+def _warnings(explanation: str) -> list[str]:
+    return [line for line in explanation.splitlines() if line.startswith("warning: ")]

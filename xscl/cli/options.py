@@ -1,0 +1,30 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+from xscl.home import Home
+
+Data: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--data",
+        envvar="XSCL_DATA",
+        metavar="DIR",
+        help="The data directory.",
+        show_default=True,
+    ),
+]
+DATA = Path("xscl-data")
+"""The data directory unless --data or XSCL_DATA says otherwise."""
+
+Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
+
+
+def home(data: Path) -> Home:
+    """Return the data directory that was asked for."""
+    return Home(data.expanduser().absolute())

@@ -1,0 +1,120 @@
+"""What the commands print: plain lines, JSON, errors with a hint, progress.
+
+Results go to standard output, everything else to standard error.  Control
+characters that a feed may hold never reach a terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from xscl.match import Match
+
+# C0 and C1 but for tab and newline, DEL, and the marks that reorder or hide text.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+_DELAY = 1.0  # seconds before a progress bar is worth a look
+
+
+def clean(text: str) -> str:
+    """Return text without what a terminal might act upon; it keeps its lines and tabs."""
+    return _CONTROL.sub("", text)
+
+
+def one_line(text: str, width: int | None = None) -> str:
+    """Return text as one clean line, cut to a width."""
+    line = " ".join(clean(text).split())
+    return line if width is None or len(line) <= width else line[: width - 1] + "\N{HORIZONTAL ELLIPSIS}"
+
+
+def say(text: str = "") -> None:
+    """Print a line of the answer."""
+    sys.stdout.write(clean(text) + "\n")
+
+
+def say_json(value: Any) -> None:
+    """Print a value as one line of JSON; control characters are escaped in it."""
+    sys.stdout.write(json.dumps(value) + "\n")
+
+
+def complain(message: str, hint: str | None = None) -> None:
+    """Print an error or a warning, and what to do about it."""
+    sys.stderr.write(f"xscl: {clean(message)}\n")
+    if hint:
+        sys.stderr.write(f"  hint: {clean(hint)}\n")
+
+
+def usage_error(message: str, hint: str | None = None) -> typer.Exit:
+    """Return the end of a command that was called wrongly, after saying why."""
+    complain(message, hint)
+    return typer.Exit(2)
+
+
+def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
+    """Yield rows as aligned lines, each cell one line of text."""
+    cells = [[one_line("" if c is None else str(c)) for c in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
+    for row in [list(headings), *cells]:
+        yield "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
+
+
+def instant(ticks: int | None) -> str:
+    """Return a time for people: ISO 8601 in UTC, or the number if no calendar has it."""
+    if ticks is None:
+        return ""
+    try:
+        moment = datetime.fromtimestamp(ticks // 1_000_000, UTC)
+    except (ValueError, OverflowError, OSError):
+        return str(ticks)
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def match_row(match: Match) -> dict[str, Any]:
+    """Return a match as a value for JSON."""
+    return {
+        "match": match.id,
+        "subscription": match.subscription,
+        "documents": list(match.documents),
+        "t0": match.t0,
+        "t1": match.t1,
+        "bindings": {
+            variable: [
+                {"document": n.document, "node": n.node, "path": n.path, "value": n.value}
+                for n in nodes
+            ]
+            for variable, nodes in match.bindings.items()
+        },
+        "xml": match.xml().decode(),
+    }
+
+
+def match_text(match: Match) -> Iterator[str]:
+    """Yield a match as lines for people: when, who, what, and what its variables hold."""
+    yield f"{instant(match.t1)}  {match.subscription}  {'  +  '.join(match.documents)}"
+    for variable, nodes in match.bindings.items():
+        for node in nodes:
+            yield f"    {variable} = {one_line(node.value, 100)}"
+
+
+def progress(total: int | None, what: str) -> Progress:
+    """Return a progress bar on standard error, off when that is no terminal."""
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn(what),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    bar.add_task(what, total=total)
+    return bar

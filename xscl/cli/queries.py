@@ -1,0 +1,64 @@
+"""Queries as they are given on the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from xscl.errors import QueryError, XsclError
+from xscl.language.parser import parse
+from xscl.language.syntax import (
+    Block,
+    Expression,
+    Fold,
+    FollowedBy,
+    Join,
+    Next,
+    Query,
+    Window,
+)
+
+
+def query_text(argument: str) -> str:
+    """Return the text of a query: the argument, or after an @ the contents of a file."""
+    if not argument.startswith("@"):
+        return argument
+    path = Path(argument[1:])
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise XsclError(f"the query file {path} cannot be read: {reason}") from None
+
+
+def refuse_bare_windows(text: str) -> None:
+    """Raise QueryError for a window without a unit: 10 what?
+
+    Bare numbers are ticks, which are right in a library and a trap for people.
+    """
+    for window in _windows(parse(text).expression):
+        if window.ticks and window.unit is None:
+            before = text[: window.span.start]
+            raise QueryError(
+                f"the window {window.ticks} has no unit",
+                source=text,
+                line=before.count("\n") + 1,
+                column=window.span.start - (before.rfind("\n") + 1) + 1,
+                hint=f"write '{window.ticks} s' or '{window.ticks} min'; "
+                "the units are ms, s, min, h, d, w",
+            )
+
+
+def _windows(expression: Expression) -> Iterator[Window]:
+    match expression:
+        case Block():
+            return
+        case Query():
+            yield from _windows(expression.expression)
+        case Join() | FollowedBy():
+            yield expression.window
+            yield from _windows(expression.left)
+            yield from _windows(expression.right)
+        case Next() | Fold():
+            yield from _windows(expression.left)
+            yield from _windows(expression.right)

@@ -1,0 +1,116 @@
+"""`xscl sql`, `explain`, `witness`, `status`: looking at what is there."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xscl.cli.answers import write_answer
+from xscl.cli.options import DATA, Data, Json, home
+from xscl.cli.output import Misuse, complain, say, say_json
+from xscl.cli.queries import query_text
+from xscl.engine import Engine
+from xscl.following import Feeds
+from xscl.home import SERVICE
+from xscl.status import status as figures
+from xscl.witness import witness as witnesses
+
+
+class Format(str, Enum):
+    """How a table is written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+def sql(
+    query: Annotated[str, typer.Argument(metavar="SELECT|@FILE", help="One SELECT statement.")],
+    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file.")
+    ] = None,
+    as_json: Json = False,
+    data: Data = DATA,
+) -> None:
+    """Run one SELECT over the witness relations and all other public tables.
+
+    \b
+    Example:
+      xscl sql 'SELECT * FROM R_bin LIMIT 5' --format csv
+    """
+    place = home(data)
+    place.expect()
+    chosen = Format.JSON if as_json else form
+    with place.hold("sql"), Engine(place.database) as engine:
+        answer = engine.sql(query_text(query))
+    write_answer(answer, chosen.value, output)
+
+
+def explain(
+    query: Annotated[
+        str, typer.Argument(metavar="NAME|QUERY|@FILE", help="A subscription, or a query.")
+    ],
+    show_sql: Annotated[bool, typer.Option("--sql", help="Show the template's SQL.")] = False,
+    as_json: Json = False,
+    data: Data = DATA,
+) -> None:
+    """Show how a query is evaluated: join graph, template, sharing, windows, state kept.
+
+    \b
+    Example:
+      xscl explain echo --sql
+    """
+    place = home(data)
+    text = query_text(query)
+    if place.exists():
+        with place.hold("explain"), Engine(place.database) as engine:
+            answer = engine.explain(text, sql=show_sql)
+    else:
+        with Engine() as engine:
+            answer = engine.explain(text, sql=show_sql)
+    if as_json:
+        say_json({"query": text, "sql" if show_sql else "explanation": answer})
+    else:
+        say(answer)
+
+
+def witness(
+    document: Annotated[str, typer.Argument(metavar="DOC", help="The id of a document.")],
+    as_json: Json = False,
+    data: Data = DATA,
+) -> None:
+    """Show a document as a tree with its node ids and which variables bind where.
+
+    \b
+    Example:
+      xscl witness d1
+    """
+    place = home(data)
+    place.expect()
+    with place.hold("witness"), Engine(place.database) as engine:
+        found = witnesses(engine, document, place)
+    if as_json:
+        say_json(found.as_dict())
+    else:
+        for line in found.lines():
+            say(line)
+
+
+def status(as_json: Json = False, data: Data = DATA) -> None:
+    """Show what is registered, how much came in, and what waits; also of a running service.
+
+    \b
+    Example:
+      xscl status --json
+    """
+    place = home(data)
+    place.expect()
+    holder = place.holder()
+    if holder is not None and holder.command == SERVICE:
+        answer = place.read_status()
+        ...

@@ -1,0 +1,177 @@
+"""The data directory: where a service keeps everything, and who may use it.
+
+    state.duckdb   subscriptions, join state, matches, feeds (`xscl.store`)
+    spool/         the documents on their way in (`feeds.spool`)
+    checkpoint/    how far Spark has read the spool (`xscl.spark`)
+    spark/         the log of Spark and the launcher of Java
+    status.json    what the running service last said of itself
+    lock           the number of the process that uses the directory
+
+One process at a time uses a data directory: it holds a lock on the file
+`lock` for as long as it lives, and everybody else is told its number.  The
+lock goes with the process, however that ends.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from xscl.errors import XsclError
+
+SERVICE = "serve"
+"""What a service calls itself in the lock."""
+
+_MODE = 0o700
+_PATIENCE = 2.0  # seconds
+_PARTS = frozenset({"state.duckdb", "spool", "checkpoint", "spark", "status.json", "lock"})
+
+
+class HomeError(XsclError):
+    """The data directory cannot be used."""
+
+
+class HomeInUse(HomeError):
+    """Another process uses the data directory; `holder` says which."""
+
+    def __init__(self, home: Home, holder: Holder) -> None:
+        who = "a running service" if holder.command == SERVICE else f"'xscl {holder.command}'"
+        super().__init__(
+            f"the data directory {home.path} is in use by process {holder.pid}, {who}",
+            hint=f"stop it first (kill {holder.pid}), or choose another directory with --data",
+        )
+        self.holder = holder
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that holds a data directory, and the command that it runs."""
+
+    pid: int
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """A data directory; making the value touches nothing on disk."""
+
+    path: Path
+
+    @property
+    def database(self) -> Path:
+        return self.path / "state.duckdb"
+
+    @property
+    def spool(self) -> Path:
+        return self.path / "spool"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint"
+
+    @property
+    def spark(self) -> Path:
+        return self.path / "spark"
+
+    @property
+    def status(self) -> Path:
+        return self.path / "status.json"
+
+    @property
+    def lock(self) -> Path:
+        return self.path / "lock"
+
+    def exists(self) -> bool:
+        """Whether something has been kept here already."""
+        return self.database.exists()
+
+    def expect(self) -> None:
+        """Raise if nothing has been kept here yet."""
+        if not self.exists():
+            raise HomeError(
+                f"there is no data in {self.path} yet",
+                hint="'xscl subscribe', 'xscl feeds add' or 'xscl serve' make it; "
+                "--data or XSCL_DATA names another directory",
+            )
+
+    def create(self) -> None:
+        """Make the directory, readable by its owner only; refuse one that holds other files."""
+        try:
+            self.path.mkdir(mode=_MODE, parents=True, exist_ok=True)
+            present = {entry.name for entry in os.scandir(self.path)}
+            if present and not present & _PARTS:
+                raise HomeError(
+                    f"{self.path} is no data directory: it holds other files, "
+                    f"such as {min(present)!r}",
+                    hint="name a new or an empty directory with --data",
+                )
+            self.path.chmod(_MODE)
+        except OSError as error:
+            raise HomeError(
+                f"the data directory {self.path} cannot be made: {error.strerror}",
+                hint="name another directory with --data or XSCL_DATA",
+            ) from error
+
+    @contextmanager
+    def hold(self, command: str) -> Iterator[None]:
+        """Keep every other process away while the block runs; raises HomeInUse.
+
+        A command that is about to end is waited for, a service is not.
+        """
+        self.create()
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            deadline = time.monotonic() + _PATIENCE
+            while (holder := _try_lock(descriptor, fcntl.LOCK_EX)) is not None:
+                if holder.command == SERVICE or time.monotonic() > deadline:
+                    raise HomeInUse(self, holder)
+                time.sleep(_PATIENCE / 100)
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()} {command}\n".encode(), 0)
+            yield
+            os.ftruncate(descriptor, 0)
+        finally:
+            os.close(descriptor)
+
+    def holder(self) -> Holder | None:
+        """Return who uses the directory now, None if nobody does."""
+        try:
+            descriptor = os.open(self.lock, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        try:
+            return _try_lock(descriptor, fcntl.LOCK_SH)
+        finally:
+            os.close(descriptor)
+
+    def write_status(self, status: Mapping[str, Any]) -> None:
+        """Replace status.json; readers see the old one or the new one, whole."""
+        temporary = self.status.with_suffix(".tmp")
+        temporary.write_text(json.dumps(status) + "\n", "utf-8")
+        temporary.replace(self.status)
+
+    def read_status(self) -> dict[str, Any] | None:
+        """Return what a service last wrote, None if there is nothing to be read."""
+        try:
+            read = json.loads(self.status.read_text("utf-8"))
+        except (FileNotFoundError, ValueError):
+            return None
+        return read if isinstance(read, dict) else None
+
+
+def _try_lock(descriptor: int, kind: int) -> Holder | None:
+    """Lock, or return who has the lock; process 0 if that one has not signed yet."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        signed = os.pread(descriptor, 100, 0).decode("utf-8", "replace")
+        pid, _, command = signed.strip().partition(" ")
+        return Holder(int(pid) if pid.isdigit() else 0, command or "?")
+    return None
