@@ -23,6 +23,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from feeds.errors import FeedError
+
 OLDEST = 17
 """The oldest Java that Spark 4 runs on."""
 
@@ -42,13 +44,14 @@ exec {java} "$@"
 """
 
 
-class JavaNotFound(Exception):
+class JavaNotFound(FeedError):
     """There is no Java that Spark can use; the message says what was tried and why not."""
 
     def __init__(self, tried: tuple[str, ...]) -> None:
         super().__init__(
+            "java_not_found",
             f"Spark needs Java {OLDEST} or newer and found none ({'; '.join(tried)}): "
-            "set JAVA_HOME, or get one with: pip install 'xscl[spark]'"
+            "set JAVA_HOME, or get one with: pip install 'xscl[spark]'",
         )
         self.tried = tried
 

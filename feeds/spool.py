@@ -31,6 +31,7 @@ from types import TracebackType
 import pyarrow as pa
 
 from feeds.documents import Document
+from feeds.errors import FeedError
 
 _TICKS = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(
@@ -54,23 +55,35 @@ _PROBED = 256
 """Up to so many new numbers are looked up one by one instead of listing the directory."""
 
 
-class SpoolError(Exception):
+class SpoolError(FeedError):
     """The spool cannot do what was asked."""
+
+    def __init__(self, message: str, reason_code: str = "spool") -> None:
+        super().__init__(reason_code, message)
 
 
 class SpoolInUse(SpoolError):
     """Another process (or another `Spool` of this one) writes to the directory."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(message, "spool_in_use")
+
 
 class SegmentDamaged(SpoolError):
     """A segment does not hold what was written to it."""
 
-    def __init__(self, path: Path, detail: object) -> None:
+    def __init__(self, path: Path, detail: str) -> None:
         super().__init__(
             f"segment {path} is damaged ({detail}); put the file back from a backup, "
-            "or move it away to go on without its documents"
+            "or move it away to go on without its documents",
+            "spool_damaged",
         )
         self.path = path
+        self.detail = detail
+
+    def __reduce__(self) -> tuple[type[SegmentDamaged], tuple[Path, str]]:
+        """How to pickle it: segments are also read in worker processes."""
+        return SegmentDamaged, (self.path, self.detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -343,7 +356,7 @@ def _opened(path: Path) -> Iterator[tuple[pa.MemoryMappedFile, dict[str, int]]]:
     except FileNotFoundError as error:
         raise SpoolError(f"there is no segment {path}: it was deleted or never written") from error
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
-        raise SegmentDamaged(path, error) from error
+        raise SegmentDamaged(path, str(error)) from error
 
 
 def _documents(batch: pa.RecordBatch) -> list[Document]:

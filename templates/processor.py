@@ -21,7 +21,7 @@ from templates.joingraph import JoinGraph
 from templates.registry import Members, Registry, r_t
 from templates.relations import BINDINGS, INFINITE, NODES, TIMES, VALUES, Witnesses
 from templates.values import Hash, intern_values, key_of
-from templates.views import BACKWARD, FORWARD, Pass, Views, clear, materialise
+from templates.views import BACKWARD, FORWARD, Needs, Pass, Views, clear, materialise
 
 FOUND = pa.schema(
     [
@@ -58,8 +58,6 @@ class Processor:
         self._filled: list[Pass] = []
         self.out: dict[int, pa.Table] = {}
         self._register_batch(_no_rows())
-        for half in (FORWARD, BACKWARD):
-            clear(connection, half)
 
     # -- One batch -------------------------------------------------------------------------
 
@@ -76,23 +74,29 @@ class Processor:
         common = pa.table({"key": interned.keys[interned.known | (documents > 1)]})
         self._connection.register("common", common)
         self._register_batch(_with_keys(witnesses, interned.keys))
-        self._store()
+        self._store(witnesses.bindings.num_rows)
         self.out = {}
         self._filter(witnesses.bindings)
-        stale, self._filled = self._filled, []
+        self._filled = []
         if common.num_rows and witnesses.bindings.num_rows:
             self._join(witnesses)
-        for half in stale:
+        return self._found()
+
+    def complete_views(self) -> None:
+        """Make the views of a pass that the last push did not need, empty, for readers."""
+        for half in (FORWARD, BACKWARD):
             if half not in self._filled:
                 clear(self._connection, half)
-        return self._found()
+                self._filled.append(half)
 
     def _register_batch(self, tables: tuple[pa.Table, ...]) -> None:
         for name, table in zip(("binding", "node", "times"), tables, strict=True):
             self._connection.register(f"batch_{name}", table)
 
-    def _store(self) -> None:
+    def _store(self, rows: int) -> None:
         """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
+        if not rows:
+            return
         kept = "true"
         if self._registry.passing():
             kept = "pair NOT IN (" + ", ".join(map(str, sorted(self._registry.passing()))) + ")"
@@ -137,10 +141,13 @@ class Processor:
         if not self._views:
             self._half_over_base(half, first, live)
             return
-        others = any(_has_others(m.template.graph) for m in live)
-        materialise(self._connection, half, first, self._registry.bounds(), others)
+        needs = Needs(
+            several=any(_has_several(m) for m in live),
+            others=any(_has_others(m.template.graph) for m in live),
+        )
+        materialise(self._connection, half, first, self._registry.bounds(), needs)
         self._filled.append(half)
-        left, right = self._arrived(half.views, others)
+        left, right = self._arrived(half.views, needs.others)
         for members in live:
             if _can_fire(members, left, right):
                 number, apart = members.template.number, not members.together
@@ -199,12 +206,13 @@ class Processor:
         finite = [(pair, clock - keep) for pair, keep in keeps.items() if keep < INFINITE]
         bounds = pa.table({"pair": [p for p, _ in finite], "bound": [b for _, b in finite]})
         self._connection.register("bounds", bounds.cast(_BOUNDS))
-        self._connection.execute(
+        ((deleted,),) = self._connection.execute(
             "DELETE FROM state.binding USING bounds, state.times WHERE binding.pair = bounds.pair"
             " AND times.doc = binding.doc AND times.ts < bounds.bound"
-        )
-        self._sweep()
-        return True
+        ).fetchall()
+        if deleted:
+            self._sweep()
+        return bool(deleted)
 
     def forget_pairs(self, pairs: Sequence[int]) -> None:
         """Delete the witnesses of pairs that no join uses any more."""
@@ -253,6 +261,12 @@ def _has_others(graph: JoinGraph) -> bool:
     """Whether some pair of the template ends in a node without an equality."""
     equal = graph.compared("=")
     return any(child not in equal for _, child in graph.pairs())
+
+
+def _has_several(members: Members) -> bool:
+    """Whether the template's query looks only at documents with several value joins."""
+    joins = [edge for edge in members.template.graph.edges if edge.operator == "="]
+    return len(joins) > 1 and not members.together
 
 
 def _can_fire(members: Members, left: set[int], right: set[int]) -> bool:

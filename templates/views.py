@@ -8,7 +8,8 @@ them, and with how the documents lie in time.
 
 Differs from section 6.5: there R_vj has the nodes only and each template's
 query joins R_L and R_R again.  Sharing that join leaves a template's query one
-relation for each value join instead of two, which is most of its cost.
+relation for each value join instead of two, which is most of its cost.  R_L
+and R_R are steps of making R_vj here, and no tables of their own.
 
 A template with several joins looks only at documents that have at least two
 value joins with each other (`several`), unless one of its queries may bind two
@@ -30,17 +31,28 @@ import duckdb
 
 from templates.relations import INFINITE
 
-SIDE = "b.doc, b.pair, b.node1, b.node2, b.key, d.ts, d.clock, d.rank, d.base"
-KEPT = ("state.binding", "state.times")
-BATCH = ("batch_binding", "batch_times")
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Where the rows of one side come from: bindings, times, and whether only those before."""
+
+    bindings: str
+    times: str
+    old: bool = False
+
+    def rows(self, first_of_batch: int, wanted: str) -> str:
+        """Return the query of the side's bindings that satisfy a condition, with their times."""
+        before = f" AND b.doc < {first_of_batch}" if self.old else ""
+        return (
+            "SELECT b.doc, b.pair, b.node1, b.node2, b.key, d.ts, d.clock, d.rank, d.base"
+            f" FROM {self.bindings} b JOIN {self.times} d ON d.doc = b.doc WHERE {wanted}{before}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Views:
     """The names of one pass's views."""
 
-    left: str
-    right: str
     joins: str
     several: str
     left_other: str
@@ -51,14 +63,16 @@ class Views:
 class Pass:
     """One half of a batch's join: where either side comes from, and its views."""
 
-    left: tuple[str, str]
-    right: tuple[str, str]
-    old_right: bool
+    left: Side
+    right: Side
     views: Views
 
 
-FORWARD = Pass(KEPT, BATCH, False, Views("L1", "R1", "vj1", "several1", "LB1", "RB1"))
-BACKWARD = Pass(BATCH, KEPT, True, Views("L2", "R2", "vj2", "several2", "LB2", "RB2"))
+_BATCH = Side("batch_binding", "batch_times")
+FORWARD = Pass(Side("state.binding", "state.times"), _BATCH, Views("vj1", "several1", "LB1", "RB1"))
+BACKWARD = Pass(
+    _BATCH, Side("state.binding", "state.times", old=True), Views("vj2", "several2", "LB2", "RB2")
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,67 +84,61 @@ class Bounds:
     forward_only: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Which views the templates of a push read beside R_vj."""
+
+    several: bool
+    others: bool
+
+
 def materialise(
     connection: duckdb.DuckDBPyConnection,
     half: Pass,
     first_of_batch: int,
     bounds: Bounds,
-    others: bool,
+    needs: Needs,
 ) -> None:
-    """Compute the views of one pass as temporary tables; R_LB and R_RB hold rows if `others`."""
+    """Compute the views of one pass as temporary tables."""
     views = half.views
-    sides = ((views.left, half.left, False), (views.right, half.right, half.old_right))
-    for name, (binding, times), old in sides:
-        before = f" WHERE b.doc < {first_of_batch}" if old else ""
-        _create(
-            connection,
-            name,
-            f"SELECT {SIDE} FROM {binding} b JOIN common USING (key)"
-            f" JOIN {times} d ON d.doc = b.doc{before}",
-        )
-    _create(connection, views.joins, _value_joins(views, bounds))
-    _create(connection, views.several, _several(views))
-    for name, (binding, times), doc in (
-        (views.left_other, half.left, "doc1"),
-        (views.right_other, half.right, "doc2"),
-    ):
-        wanted = f"b.doc IN (SELECT {doc} FROM {views.joins})" if others else "false"
-        _create(
-            connection,
-            name,
-            f"SELECT {SIDE} FROM {binding} b JOIN {times} d ON d.doc = b.doc WHERE {wanted}",
-        )
+    common = "b.key IN (SELECT key FROM common)"
+    left, right = (side.rows(first_of_batch, common) for side in (half.left, half.right))
+    _create(connection, views.joins, _value_joins(left, right, bounds))
+    if needs.several:
+        _create(connection, views.several, _several(views))
+    if needs.others:
+        sides = ((views.left_other, half.left, "doc1"), (views.right_other, half.right, "doc2"))
+        for name, side, doc in sides:
+            wanted = f"b.doc IN (SELECT {doc} FROM {views.joins})"
+            _create(connection, name, side.rows(first_of_batch, wanted))
 
 
 def clear(connection: duckdb.DuckDBPyConnection, half: Pass) -> None:
-    """Make the views of a pass empty."""
-    views = half.views
-    nothing = f"SELECT {SIDE} FROM state.binding b JOIN state.times d USING (doc) WHERE false"
-    for name in (views.left, views.right, views.left_other, views.right_other):
-        _create(connection, name, nothing)
-    _create(connection, views.joins, _value_joins(views, Bounds()))
-    _create(connection, views.several, _several(views))
+    """Make the value joins of a pass empty."""
+    left, right = (side.rows(0, "false") for side in (half.left, half.right))
+    _create(connection, half.views.joins, _value_joins(left, right, Bounds()))
 
 
 def _create(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
     connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
 
 
-def _value_joins(views: Views, bounds: Bounds) -> str:
+def _value_joins(left: str, right: str, bounds: Bounds) -> str:
     """Return R_vj: equal values of different documents, within the widest window.
 
     `gap` is the right document's time minus the left one's; `age` is the
     clock when the newcomer of the two came, minus the earlier arrival's time.
-    Of two that arrived together the older and larger age counts.
+    Of two that arrived together the larger age counts.
     """
     order = "r.ts > l.ts AND" if bounds.forward_only else ""
     return (
-        "SELECT * FROM (SELECT l.doc AS doc1, r.doc AS doc2, l.key, l.pair AS pair1,"
+        f"WITH R_L AS ({left}), R_R AS ({right})"
+        " SELECT * FROM (SELECT l.doc AS doc1, r.doc AS doc2, l.key, l.pair AS pair1,"
         " l.node1 AS above1, l.node2 AS node1, r.pair AS pair2, r.node1 AS above2,"
         " r.node2 AS node2, r.ts - l.ts AS gap,"
         " CASE WHEN l.rank < r.rank THEN r.clock - l.ts WHEN l.rank > r.rank THEN l.clock - r.ts"
         " ELSE greatest(r.clock - l.ts, l.clock - r.ts) END AS age"
-        f" FROM {views.left} l JOIN {views.right} r ON l.key = r.key"
+        " FROM R_L l JOIN R_R r ON l.key = r.key"
         f" WHERE {order} l.base <> r.base)"
         f" WHERE abs(gap) <= {bounds.window} AND age <= {bounds.keep}"
     )

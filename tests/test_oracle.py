@@ -336,8 +336,11 @@ def _xpath(block: Block) -> str:
 
 
 def _libxml2(xml: bytes, expression: str) -> list[int]:
-    """Return the numbers of the nodes that libxml2 finds, numbered here once more."""
-    root = etree.fromstring(xml)
+    """Return the numbers of the nodes that libxml2 finds, numbered here once more.
+
+    An empty CDATA section is taken out: XPath has no empty text nodes, libxml2 makes one of it.
+    """
+    root = etree.fromstring(xml.replace(b"<![CDATA[]]>", b""))
     order = [(e, k) for e in root.iter(etree.Element) for k in (None, *e.attrib)]
     numbers: dict[object, int] = {key: position for position, key in enumerate(order)}
     found = etree.XPath(expression, namespaces=NAMESPACES)(root.getroottree())

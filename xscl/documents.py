@@ -77,11 +77,6 @@ class Documents:
         self._store.insert("state.document", _table(accepted))
         return accepted
 
-    def save(self) -> None:
-        """Write how far the documents have come."""
-        self._store.set_meta("clock", self.clock)
-        self._store.set_meta("next_doc", self.next)
-
     def _accept_one(
         self,
         document: Document,
@@ -135,9 +130,9 @@ class Documents:
         row = [
             document.streams[0] if document.streams else None,
             document.id,
-            error.reason,
-            error.line,
-            error.column,
+            error.reason_code,
+            error.line or None,
+            error.column or None,
             error.message,
             hashlib.sha256(document.xml).hexdigest(),
             document.xml[:1024],
@@ -187,10 +182,10 @@ class Documents:
 def _check(document: Document) -> None:
     """Raise for a document that no query could be right about."""
     if not document.streams or not all(document.streams):
-        raise DocumentError("the document names no stream", reason="no_stream")
+        raise DocumentError("the document names no stream", reason_code="no_stream")
     if abs(document.timestamp) >= -EARLIEST:
         raise DocumentError(
-            f"the timestamp {document.timestamp} is out of range", reason="timestamp"
+            f"the timestamp {document.timestamp} is out of range", reason_code="timestamp"
         )
 
 

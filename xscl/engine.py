@@ -16,6 +16,7 @@ from pathlib import Path
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from feeds.documents import Document
 from templates.processor import Processor
@@ -202,8 +203,11 @@ class Engine:
                 arriving = self._published(results)
             if self._processor.evict(self._documents.clock):
                 self._documents.forget_texts()
-            self._documents.save()
-            self._store.set_meta("position", self._position)
+            self._store.set_meta(
+                position=self._position,
+                clock=self._documents.clock,
+                next_doc=self._documents.next,
+            )
             return self._expand(pa.concat_tables([_RESULTS.empty_table(), *found]))
 
     def _join(self, accepted: Sequence[Accepted]) -> pa.Table:
@@ -213,8 +217,12 @@ class Engine:
         witnesses = shred(self._automaton, (a.arrival for a in accepted))
         results = self._numbered(self._processor.join(witnesses))
         self._store.insert("state.result", results)
-        needed = set(witnesses.bindings["doc"].to_pylist())
-        self._documents.keep_texts(accepted, needed)
+        passing = pa.array(self._registry.passing(), pa.int32())
+        kept = pc.invert(pc.is_in(witnesses.bindings["pair"], passing))
+        columns = (witnesses.bindings["doc"].filter(kept), results["doc1"], results["doc2"])
+        self._documents.keep_texts(
+            accepted, {doc for column in columns for doc in column.to_pylist()}
+        )
         return results
 
     def _numbered(self, found: pa.Table) -> pa.Table:
@@ -250,9 +258,10 @@ class Engine:
 
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch that was consumed under a query id."""
-        rows = self._store.fetch(
-            "SELECT max(batch_id) FROM state.ledger WHERE query_id = ?", [query_id]
-        )
+        with self._lock:
+            rows = self._store.fetch(
+                "SELECT max(batch_id) FROM state.ledger WHERE query_id = ?", [query_id]
+            )
         return None if rows[0][0] is None else int(rows[0][0])
 
     def flush(self) -> Matches:
@@ -282,6 +291,23 @@ class Engine:
                 return self._store.arrow(query)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
+
+    def store(self) -> Store:
+        """Return the engine's store on a connection of its own, for tables beside the engine's.
+
+        Close it before the engine.
+        """
+        with self._lock:
+            return self._store.beside()
+
+    def document(self, name: str) -> bytes | None:
+        """Return the text of a document by its id; None if it is not kept (any more)."""
+        with self._lock:
+            rows = self._store.fetch(
+                "SELECT t.xml FROM state.document d JOIN state.text t USING (doc) WHERE d.id = ?",
+                [name],
+            )
+            return bytes(rows[0][0]) if rows else None
 
     def explain(self, query: str, *, sql: bool = False) -> str:
         """Return how a subscription, or a query that is not registered, is evaluated."""

@@ -37,9 +37,13 @@ _PARTS = frozenset({"state.duckdb", "spool", "checkpoint", "spark", "status.json
 class HomeError(XsclError):
     """The data directory cannot be used."""
 
+    code = "home"
+
 
 class HomeInUse(HomeError):
     """Another process uses the data directory; `holder` says which."""
+
+    code = "home_in_use"
 
     def __init__(self, home: Home, holder: Holder) -> None:
         who = "a running service" if holder.command == SERVICE else f"'xscl {holder.command}'"

@@ -21,6 +21,7 @@ from typing import Protocol
 
 from feeds.documents import Document
 from feeds.spool import Segment, Spool
+from xscl.errors import XsclError
 
 DIRECT = "direct"
 """The query id of the consumer without Spark."""
@@ -28,12 +29,18 @@ DIRECT = "direct"
 BATCH = 10_000
 """A batch of the direct consumer is closed with the segment that brings it to so many documents."""
 
+_START_OVER = (
+    "delete the checkpoint to read the whole spool again; documents that the store has are "
+    "recognised"
+)
 _LISTED = 1_000
 """So many segments are looked at ahead of time, at most."""
 
 
-class PipelineError(Exception):
+class PipelineError(XsclError):
     """Documents cannot be taken from the spool to the engine."""
+
+    code = "pipeline"
 
 
 class Sink(Protocol):
@@ -170,8 +177,8 @@ def check_store(sink: Sink, checkpoint: Checkpoint) -> None:
         state = "no batch" if consumed is None else f"batches up to {consumed}"
         raise PipelineError(
             f"the store has {state} of the checkpoint {checkpoint.directory}, which is at batch "
-            f"{checkpoint.committed}: put the newer store back, or delete the checkpoint to read "
-            "the whole spool again (documents that the store has are recognised)"
+            f"{checkpoint.committed}",
+            hint=f"put the newer store back, or {_START_OVER}",
         )
 
 
@@ -180,7 +187,4 @@ def _entry(path: Path, text: str, key: str) -> str:
     try:
         return str(json.loads(text)[key])
     except (ValueError, KeyError, TypeError) as error:
-        raise PipelineError(
-            f"the checkpoint file {path} is damaged: delete the checkpoint to read "
-            "the whole spool again (documents that the store has are recognised)"
-        ) from error
+        raise PipelineError(f"the checkpoint file {path} is damaged", hint=_START_OVER) from error

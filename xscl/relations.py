@@ -34,20 +34,18 @@ CREATE OR REPLACE TEMP VIEW R_bin AS
 CREATE OR REPLACE TEMP VIEW R_binW AS
     SELECT d.id AS docid, p.var1, p.var2, b.node1, b.node2
     FROM batch_binding b JOIN state.document d USING (doc) JOIN named_pair p USING (pair);
-CREATE OR REPLACE TEMP VIEW R_L AS
-    SELECT d.id AS docid1, p.var1, p.var2, b.node1, b.node2, v.strVal
-    FROM (SELECT * FROM L1 UNION SELECT * FROM L2) b JOIN state.document d USING (doc)
-    JOIN named_pair p USING (pair) JOIN state.value v USING (key);
-CREATE OR REPLACE TEMP VIEW R_R AS
-    SELECT d.id AS docid2, p.var1, p.var2, b.node1, b.node2, v.strVal
-    FROM (SELECT * FROM R1 UNION SELECT * FROM R2) b JOIN state.document d USING (doc)
-    JOIN named_pair p USING (pair) JOIN state.value v USING (key);
+CREATE OR REPLACE TEMP VIEW value_join AS
+    SELECT d1.id AS docid1, d2.id AS docid2, v.strVal, j.* EXCLUDE (doc1, doc2, key)
+    FROM (SELECT * FROM vj1 UNION SELECT * FROM vj2) j JOIN state.document d1 ON d1.doc = j.doc1
+    JOIN state.document d2 ON d2.doc = j.doc2 JOIN state.value v USING (key);
 CREATE OR REPLACE TEMP VIEW R_vj AS
-    SELECT DISTINCT d1.id AS docid1, l.node2 AS node1, d2.id AS docid2, r.node2 AS node2, v.strVal
-    FROM (SELECT * FROM L1 UNION SELECT * FROM L2) l
-    JOIN (SELECT * FROM R1 UNION SELECT * FROM R2) r ON l.key = r.key AND l.base <> r.base
-    JOIN state.document d1 ON d1.doc = l.doc JOIN state.document d2 ON d2.doc = r.doc
-    JOIN state.value v ON v.key = l.key;
+    SELECT DISTINCT docid1, node1, docid2, node2, strVal FROM value_join;
+CREATE OR REPLACE TEMP VIEW R_L AS
+    SELECT DISTINCT docid1, p.var1, p.var2, above1 AS node1, j.node1 AS node2, strVal
+    FROM value_join j JOIN named_pair p ON p.pair = j.pair1;
+CREATE OR REPLACE TEMP VIEW R_R AS
+    SELECT DISTINCT docid2, p.var1, p.var2, above2 AS node1, j.node2, strVal
+    FROM value_join j JOIN named_pair p ON p.pair = j.pair2;
 CREATE OR REPLACE TEMP VIEW R_sub AS
     SELECT name AS subscription, template, qid FROM state.subscription;
 CREATE OR REPLACE TEMP VIEW rejected AS
@@ -67,12 +65,15 @@ class Relations:
         self._store = store
         self._registry = registry
         self._processor = processor
-        self._shown: set[int] = set()
-        store.connection.execute(VIEWS)
+        self._shown: set[int] | None = None
 
     def refresh(self) -> None:
-        """Show each template's R_T and what it put out in the last push."""
+        """Make the views, and show each template's R_T and what it put out in the last push."""
         current = self._registry.members
+        self._processor.complete_views()
+        if self._shown is None:
+            self._store.connection.execute(VIEWS)
+            self._shown = set()
         for number in self._shown - current.keys():
             self._store.connection.execute(
                 f"DROP VIEW IF EXISTS R_out_{number}; DROP VIEW IF EXISTS R_T_{number}"

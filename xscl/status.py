@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -11,7 +10,8 @@ from typing import Any
 from feeds.spool import Spool, SpoolError
 from xscl.engine import Engine
 from xscl.home import Home
-from xscl.pipeline import DIRECT, Sink, position_of_spark
+from xscl.pipeline import DIRECT, position_of_spark
+from xscl.sink import EngineSink
 
 # What `Matches` would expand to, without expanding it.
 _MATCHES = """
@@ -102,9 +102,10 @@ def status(engine: Engine, home: Home) -> Status:
     )
 
 
-def _positions(engine: Sink, home: Home) -> tuple[int, int]:
+def _positions(engine: Engine, home: Home) -> tuple[int, int]:
     """Return the last segment that came through Spark, and through the direct consumer."""
-    return position_of_spark(engine, home.checkpoint), engine.consumed(DIRECT) or 0
+    sink = EngineSink(engine)
+    return position_of_spark(sink, home.checkpoint), sink.consumed(DIRECT) or 0
 
 
 def _spooled(home: Home, position: int) -> tuple[int, int, int]:
@@ -116,8 +117,3 @@ def _spooled(home: Home, position: int) -> tuple[int, int, int]:
     segments = spool.segments(position)
     waiting = sum(segment.rows for segment in segments)
     return spool.latest(), waiting, segments[0].arrived if segments else 0
-
-
-def of_process() -> dict[str, Any]:
-    """Return what a running service says of itself beside its figures."""
-    return {"pid": os.getpid(), "written": int(time.time() * 1_000_000)}

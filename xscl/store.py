@@ -8,6 +8,7 @@ shows all of it under the paper's names.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -48,7 +49,7 @@ class Store:
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
-        self.connection = _connect(":memory:" if path is None else str(path))
+        self.connection = _connect(self.path)
         try:
             self._prepare()
         except BaseException:
@@ -60,7 +61,7 @@ class Store:
         if not tables:
             with self.transaction():
                 self.connection.execute(SCHEMA + registry.SCHEMA)
-                self.set_meta("version", VERSION)
+                self.set_meta(version=VERSION)
         found = self.meta("version")
         if found != VERSION:
             raise StoreError(
@@ -97,29 +98,53 @@ class Store:
         rows = self.fetch("SELECT value FROM state.meta WHERE key = ?", [key])
         return int(rows[0][0]) if rows else default
 
-    def set_meta(self, key: str, value: int) -> None:
+    def set_meta(self, **values: int) -> None:
+        """Write numbers that are kept by name."""
+        rows = ", ".join("(?, ?)" for _ in values)
         self.connection.execute(
-            "INSERT INTO state.meta VALUES (?, ?)"
+            f"INSERT INTO state.meta VALUES {rows}"
             " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            [key, value],
+            [part for item in values.items() for part in item],
         )
+
+    def beside(self) -> Store:
+        """Return this store for another thread: a connection of its own to the database."""
+        other = copy.copy(self)
+        other.connection = self.connection.cursor()
+        if self.path is not None:
+            other.connection.execute("USE store")
+        return other
 
     def close(self) -> None:
         self.connection.close()
 
 
-def _connect(path: str) -> duckdb.DuckDBPyConnection:
-    """Return a connection that reaches nothing but its own database."""
-    settings: dict[str, str | bool | int | float | list[str]] = {
-        "enable_external_access": "false",
-        "python_enable_replacements": "false",
-        "autoinstall_known_extensions": "false",
-        "autoload_known_extensions": "false",
-    }
+def _connect(path: Path | None) -> duckdb.DuckDBPyConnection:
+    """Return a connection that reaches nothing but its own database.
+
+    The file is attached under a fixed name: DuckDB names a database after its
+    file, and `state.duckdb` would hide the schema `state`.
+    """
+    connection = duckdb.connect(":memory:")
     try:
-        return duckdb.connect(path, config=settings)
+        if path is not None:
+            quoted = str(path).replace("'", "''")
+            connection.execute(f"ATTACH '{quoted}' AS store; USE store")
+        for setting in _SETTINGS:
+            connection.execute(f"SET {setting}")
     except duckdb.Error as error:
+        connection.close()
         raise StoreError(
             f"cannot open the store {path}: {str(error).splitlines()[0]}",
             hint="another process may have it open, or it is not an xscl store",
         ) from error
+    return connection
+
+
+_SETTINGS = (
+    "enable_external_access = false",
+    "python_enable_replacements = false",
+    "autoinstall_known_extensions = false",
+    "autoload_known_extensions = false",
+    "lock_configuration = true",
+)

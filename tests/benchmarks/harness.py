@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from matplotlib.figure import Figure
+
 Value: TypeAlias = str | int | float | bool | None
 REPEATS = 3
 
@@ -175,3 +177,20 @@ def line(row: Row) -> str:
     left = "  ".join(f"{name}={shown(value)}" for name, value in row.parameters.items())
     right = "  ".join(f"{name}={shown(value)}" for name, value in row.figures.items())
     return f"{left}  |  {right}"
+
+
+def log_log(
+    path: Path, panels: Sequence[tuple[str, str, Mapping[str, Sequence[tuple[float, float]]]]]
+) -> None:
+    """Write a picture of panels (title, x axis, lines by name), milliseconds on a log scale."""
+    figure = Figure(figsize=(5 * len(panels), 4), layout="constrained")
+    for axes, (title, label, lines) in zip(
+        figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
+    ):
+        for name, points in lines.items():
+            axes.plot(*zip(*sorted(points), strict=True), marker="o", label=name)
+        axes.set(title=title, xlabel=label, ylabel="milliseconds", yscale="log")
+        if label not in ("leaves", "zipf"):
+            axes.set_xscale("log")
+        axes.legend()
+    figure.savefig(path)

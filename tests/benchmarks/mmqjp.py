@@ -4,43 +4,43 @@ Hong 2009, section 6.6.1.  Both documents conform to one schema; leaves at
 corresponding places have equal string values, all others differ.  A query
 joins k leaves of d1 with k leaves of d2, both chosen at random, k by Zipf.
 
-*Shared* is the join of d2's witnesses by `templates.Processor`, with d1 kept.
-*Sequential* (the paper's baseline) runs one SQL query for each registered
-query over the same tables of the same DuckDB, its variables, operator and
-window written into it.  It has the choice of the materialised relations or
-the base relations, of text or prepared statements, and what it reads is made
-ready for it outside its time; whatever is fastest counts.
+*Shared* is the join of d2's witnesses by `templates.Processor`, with d1 kept;
+`sequential` has the baseline.
 """
 
 from __future__ import annotations
 
 import random
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any
 
 import duckdb
 import pyarrow as pa
-import sqlglot
-from sqlglot import exp
 
 from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
-from templates.conjunctive import Base, query_over_base, query_over_views
+from templates import processor as stage2
 from templates.registry import SCHEMA, Registry
-from templates.registry import Row as RegisteredRow
 from templates.relations import BINDINGS, NODES, TIMES, VALUES, Pair
-from templates.views import FORWARD
 from tests.benchmarks.harness import REPEATS, interleaved, require_equal, seconds
+from tests.benchmarks.sequential import FORMS, Found, Sequential
 
 SAMPLE = 1_000  # queries of the baseline that are run; its time is scaled to all
-PILOT = 60  # queries on which the baseline's best form is found
+PILOT = 10  # queries on which the baseline's best form is found
 LEFT, RIGHT = "L", "R"  # the streams of d1 and d2
 D1, D2 = 1, 2
 
-Found: TypeAlias = tuple[int, int, int, tuple[int, ...]]  # query, doc1, doc2, nodes
+STAGE_2: dict[str, tuple[Any, str]] = {
+    "intern values": (stage2, "intern_values"),
+    "store": (Processor, "_store"),
+    "views": (stage2, "materialise"),
+    "which templates": (Processor, "_arrived"),
+    "templates' queries": (Processor, "_evaluate"),
+    "project": (Processor, "_found"),
+    "other": (Processor, "join"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
     return pa.table(arrays, schema=schema)
 
 
-# -- The two sides -------------------------------------------------------------------------
+# -- The shared side -------------------------------------------------------------------------
 
 
 class Shared:
@@ -192,110 +192,6 @@ def _nothing() -> list[pa.Table]:
     return [schema.empty_table() for schema in (BINDINGS, NODES, TIMES, VALUES)]
 
 
-class Sequential:
-    """One SQL query for each registered query, over what `Shared.join` has left in the tables."""
-
-    def __init__(self, shared: Shared) -> None:
-        self._connection = shared.connection
-        self._rows = [shared.registry.row(qid) for qid in shared.qids]
-        self._statements: dict[tuple[str, int], Statement] = {}
-        for number, members in shared.registry.members.items():
-            graph = members.template.graph
-            over_views = query_over_views(graph, "R_T", FORWARD.views)
-            over_base = query_over_base(graph, "R_T", *_BASE)
-            self._statements["materialised", number] = without_r_t(over_views, graph)
-            self._statements["base", number] = without_r_t(over_base, graph)
-
-    def prepare(self) -> None:
-        """Make ready, after a `Shared.join`, what a long-lived system would have ready."""
-        for name in ("binding", "node", "times"):
-            self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name}2 AS FROM batch_{name}")
-        examples = {row.template: row for row in self._rows}
-        for (relations, number), found in self._statements.items():
-            self._connection.execute(f"PREPARE {relations}_{number} AS {found.numbered()}")
-            self._connection.execute(found.call(f"{relations}_{number}", examples[number]))
-
-    def texts(self, form: str, queries: Iterable[int]) -> list[tuple[int, str]]:
-        """Return the SQL of each of some queries, in one of `FORMS`."""
-        relations, kind = form.split(", ")
-        texts = []
-        for query in queries:
-            row = self._rows[query]
-            found = self._statements[relations, row.template]
-            if kind == "prepared":
-                texts.append((query, found.call(f"{relations}_{row.template}", row)))
-            else:
-                texts.append((query, found.text(row)))
-        return texts
-
-    def run(self, texts: Iterable[tuple[int, str]]) -> list[Found]:
-        """Run queries one after the other and return what they find."""
-        execute = self._connection.execute
-        return [
-            (query, found[0], found[1], found[2:])
-            for query, text in texts
-            for found in execute(text).fetchall()
-        ]
-
-
-FORMS = ("materialised, text", "materialised, prepared", "base, text", "base, prepared")
-_BASE = (
-    Base("state.binding", "state.node", "state.times"),
-    Base("binding2", "node2", "times2"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Statement:
-    """A conjunctive query for one registered query; `$p0`, `$op`, `$wl` stand for its constants."""
-
-    sql: str
-    names: tuple[str, ...]
-
-    def text(self, row: RegisteredRow) -> str:
-        """Return the query with the constants written into it."""
-        constants = _constants(row)
-        return _PARAMETER.sub(lambda found: constants[found[1]], self.sql)
-
-    def numbered(self) -> str:
-        """Return the query with numbered parameters, as PREPARE takes it."""
-        return _PARAMETER.sub(lambda found: f"${self.names.index(found[1]) + 1}", self.sql)
-
-    def call(self, prepared: str, row: RegisteredRow) -> str:
-        """Return the call of the prepared query."""
-        constants = _constants(row)
-        return f"EXECUTE {prepared}({', '.join(constants[name] for name in self.names)})"
-
-
-_PARAMETER = re.compile(r"\$(\w+)")
-
-
-def without_r_t(query: str, graph: JoinGraph) -> Statement:
-    """Return a template's query with R_T taken out and its columns made parameters.
-
-    It returns the documents and the output nodes only.
-    """
-    tree = sqlglot.parse_one(query, read="duckdb")
-    joins = tree.args["joins"]
-    tree.set("from_", exp.From(this=joins[0].this))
-    tree.set("joins", joins[1:])
-    wanted = {"doc1", "doc2", *(f"node{i + 1}" for i, n in enumerate(graph.nodes) if n.output)}
-    tree.set("expressions", [h for h in tree.args["expressions"] if h.alias in wanted])
-    sql = tree.transform(_parameter).sql(dialect="duckdb")
-    return Statement(sql, tuple(sorted(set(_PARAMETER.findall(sql)))))
-
-
-def _parameter(node: exp.Expr) -> exp.Expr:
-    if isinstance(node, exp.Column) and node.table == "t":
-        return exp.Parameter(this=exp.var(node.name))
-    return node
-
-
-def _constants(row: RegisteredRow) -> dict[str, str]:
-    constants = {f"p{i}": str(pair) for i, pair in enumerate(row.pairs)}
-    return constants | {"op": str(row.operator), "wl": str(row.window), "keep": str(row.keep)}
-
-
 # -- One measurement -----------------------------------------------------------------------
 
 
@@ -325,7 +221,12 @@ def measure(
 
 
 def _measure(shared: Shared, repeats: int, sample: int) -> Measured:
-    sequential = Sequential(shared)
+    members = shared.registry.members
+    sequential = Sequential(
+        shared.connection,
+        [shared.registry.row(qid) for qid in shared.qids],
+        {number: members[number].template.graph for number in members},
+    )
     chosen = _sample(len(shared.qids), sample)
     shared.join()
     sequential.prepare()

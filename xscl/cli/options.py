@@ -28,3 +28,17 @@ Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON, f
 def home(data: Path) -> Home:
     """Return the data directory that was asked for."""
     return Home(data.expanduser().absolute())
+
+
+NotifyHistory: TypeAlias = Annotated[
+    bool,
+    typer.Option("--notify-history", help="Print matches between items of first polls too."),
+]
+AllowAddress: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-address",
+        metavar="HOST:PORT",
+        help="A private address that feeds may be fetched from; repeatable.",
+    ),
+]

@@ -9,19 +9,27 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
-import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from xscl.errors import XsclError
 from xscl.match import Match
 
 # C0 and C1 but for tab and newline, DEL, and the marks that reorder or hide text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+T = TypeVar("T")
 _DELAY = 1.0  # seconds before a progress bar is worth a look
+
+
+class Misuse(XsclError):
+    """A command was called wrongly."""
+
+    code = "misuse"
 
 
 def clean(text: str) -> str:
@@ -32,7 +40,11 @@ def clean(text: str) -> str:
 def one_line(text: str, width: int | None = None) -> str:
     """Return text as one clean line, cut to a width."""
     line = " ".join(clean(text).split())
-    return line if width is None or len(line) <= width else line[: width - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    return (
+        line
+        if width is None or len(line) <= width
+        else line[: width - 1] + "\N{HORIZONTAL ELLIPSIS}"
+    )
 
 
 def say(text: str = "") -> None:
@@ -46,16 +58,10 @@ def say_json(value: Any) -> None:
 
 
 def complain(message: str, hint: str | None = None) -> None:
-    """Print an error or a warning, and what to do about it."""
+    """Print an error, a warning or a remark, and what to do about it."""
     sys.stderr.write(f"xscl: {clean(message)}\n")
     if hint:
-        sys.stderr.write(f"  hint: {clean(hint)}\n")
-
-
-def usage_error(message: str, hint: str | None = None) -> typer.Exit:
-    """Return the end of a command that was called wrongly, after saying why."""
-    complain(message, hint)
-    return typer.Exit(2)
+        sys.stderr.write(f"hint: {clean(hint)}\n")
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
@@ -97,16 +103,29 @@ def match_row(match: Match) -> dict[str, Any]:
 
 
 def match_text(match: Match) -> Iterator[str]:
-    """Yield a match as lines for people: when, who, what, and what its variables hold."""
+    """Yield a match as lines for people: when, who, what, and what its variables hold.
+
+    Of a node around other bound nodes the location says more than its text.
+    """
     yield f"{instant(match.t1)}  {match.subscription}  {'  +  '.join(match.documents)}"
-    for variable, nodes in match.bindings.items():
-        for node in nodes:
-            yield f"    {variable} = {one_line(node.value, 100)}"
+    bound = [(variable, node) for variable, nodes in match.bindings.items() for node in nodes]
+    for variable, node in bound:
+        inside = f"{node.path}/"
+        around = any(
+            other.document == node.document and other.path.startswith(inside) for _, other in bound
+        )
+        yield f"    {variable} = {one_line(node.path if around else node.value, 100)}"
 
 
-def progress(total: int | None, what: str) -> Progress:
-    """Return a progress bar on standard error, off when that is no terminal."""
+def tracked(
+    items: Iterable[T], what: str, total: int | None = None, *, quiet: bool = False
+) -> Iterator[T]:
+    """Yield the items, with a progress bar on standard error once that takes more than a second.
+
+    There is none where standard error is no terminal, or with `quiet`.
+    """
     console = Console(stderr=True)
+    begin = time.monotonic()
     bar = Progress(
         TextColumn(what),
         BarColumn(),
@@ -114,7 +133,16 @@ def progress(total: int | None, what: str) -> Progress:
         TimeElapsedColumn(),
         console=console,
         transient=True,
-        disable=not console.is_terminal,
+        redirect_stdout=False,
+        redirect_stderr=False,
     )
-    bar.add_task(what, total=total)
-    return bar
+    task = bar.add_task(what, total=total)
+    try:
+        for item in items:
+            yield item
+            bar.advance(task)
+            late = time.monotonic() - begin > _DELAY
+            if late and console.is_terminal and not quiet and not bar.live.is_started:
+                bar.start()
+    finally:
+        bar.stop()

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from xscl.errors import QueryError, XsclError
+from xscl.cli.output import Misuse
+from xscl.errors import QueryError
 from xscl.language.parser import parse
 from xscl.language.syntax import (
     Block,
@@ -28,7 +29,7 @@ def query_text(argument: str) -> str:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise XsclError(f"the query file {path} cannot be read: {reason}") from None
+        raise Misuse(f"the query file {path} cannot be read: {reason}") from None
 
 
 def refuse_bare_windows(text: str) -> None:
@@ -38,12 +39,10 @@ def refuse_bare_windows(text: str) -> None:
     """
     for window in _windows(parse(text).expression):
         if window.ticks and window.unit is None:
-            before = text[: window.span.start]
-            raise QueryError(
+            raise QueryError.at(
+                window.span.start,
                 f"the window {window.ticks} has no unit",
-                source=text,
-                line=before.count("\n") + 1,
-                column=window.span.start - (before.rfind("\n") + 1) + 1,
+                text,
                 hint=f"write '{window.ticks} s' or '{window.ticks} min'; "
                 "the units are ms, s, min, h, d, w",
             )

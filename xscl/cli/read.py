@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from enum import Enum
+import time
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,16 +11,17 @@ import typer
 
 from xscl.cli.answers import write_answer
 from xscl.cli.options import DATA, Data, Json, home
-from xscl.cli.output import Misuse, complain, say, say_json
+from xscl.cli.output import say, say_json
 from xscl.cli.queries import query_text
 from xscl.engine import Engine
-from xscl.following import Feeds
-from xscl.home import SERVICE
+from xscl.followed import Feeds
+from xscl.home import SERVICE, Home, HomeError
+from xscl.status import Status
 from xscl.status import status as figures
 from xscl.witness import witness as witnesses
 
 
-class Format(str, Enum):
+class Format(StrEnum):
     """How a table is written."""
 
     TABLE = "table"
@@ -30,7 +32,9 @@ class Format(str, Enum):
 
 def sql(
     query: Annotated[str, typer.Argument(metavar="SELECT|@FILE", help="One SELECT statement.")],
-    form: Annotated[Format, typer.Option("--format", help="How to write the answer.")] = Format.TABLE,
+    form: Annotated[
+        Format, typer.Option("--format", help="How to write the answer.")
+    ] = Format.TABLE,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write to this file.")
     ] = None,
@@ -93,7 +97,7 @@ def witness(
     place = home(data)
     place.expect()
     with place.hold("witness"), Engine(place.database) as engine:
-        found = witnesses(engine, document, place)
+        found = witnesses(engine, document, place.spool)
     if as_json:
         say_json(found.as_dict())
     else:
@@ -112,5 +116,25 @@ def status(as_json: Json = False, data: Data = DATA) -> None:
     place.expect()
     holder = place.holder()
     if holder is not None and holder.command == SERVICE:
-        answer = place.read_status()
-        ...
+        found, note = _of_service(place, holder.pid)
+    else:
+        with place.hold("status"), Engine(place.database) as engine, Feeds(engine):
+            found, note = figures(engine, place), None
+    if as_json:
+        say_json({**found.as_dict(), "service": None if note is None else holder and holder.pid})
+        return
+    if note is not None:
+        say(note)
+    for line in found.lines():
+        say(line)
+
+
+def _of_service(place: Home, pid: int) -> tuple[Status, str]:
+    """Return what the running service last wrote, and a line about the service."""
+    written = place.read_status()
+    if written is None or written.pop("pid", None) != pid:
+        raise HomeError(
+            f"the service (process {pid}) has not written its status yet", hint="try again soon"
+        )
+    age = time.time() - written.pop("written") / 1e6
+    return Status(**written), f"service        process {pid}, {age:.0f} s ago"

@@ -22,8 +22,7 @@ class Span:
     end: int = 0
 
 
-def _span() -> Span:
-    return field(default=Span(), compare=False, repr=False)  # type: ignore[no-any-return]  # dataclasses.field is typed by its default
+NOWHERE = Span()
 
 
 # -- Formulas: the connectives that conditions and join predicates share ------------------
@@ -34,16 +33,19 @@ F = TypeVar("F")
 @dataclass(frozen=True, slots=True)
 class And(Generic[F]):
     parts: tuple[F, ...]
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Or(Generic[F]):
     parts: tuple[F, ...]
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Not(Generic[F]):
     part: F
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 # -- Paths inside one document -------------------------------------------------------------
@@ -73,7 +75,7 @@ class Step:
     attribute: bool = False
     conditions: tuple[Condition, ...] = ()
     variable: str | None = None
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,7 @@ class Path:
 
     steps: tuple[Step, ...] = ()
     text: Literal["child", "descendant"] | None = None
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +99,10 @@ class Exists:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Some node of the path compares with a constant; numeric if that is a number."""
+    """Some node of the path compares with a constant; numeric if that is a number.
+
+    No string holds both kinds of quotes: literals are raw.
+    """
 
     path: Path
     operator: Operator
@@ -127,7 +132,7 @@ class VariablePath:
 
     variable: str
     path: Path = Path()
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,20 +141,20 @@ class Decorated:
 
     input: int
     name: str
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Constant:
     value: str | float
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
     function: str
     arguments: tuple[Operand, ...]
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +162,7 @@ class Arithmetic:
     operator: Literal["+", "-", "*", "div", "mod"]
     left: Operand
     right: Operand
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 Operand: TypeAlias = "VariablePath | Decorated | Constant | Call | Arithmetic"
@@ -168,7 +173,7 @@ class Comparison:
     operator: Operator
     left: Operand
     right: Operand
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 Predicate: TypeAlias = "Comparison | Call | And[Predicate] | Or[Predicate] | Not[Predicate]"
@@ -183,7 +188,7 @@ class Window:
 
     ticks: int | None = None
     unit: str | None = None
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +200,7 @@ class Block:
 
     stream: str
     steps: tuple[Step, ...]
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +209,7 @@ class Join:
     right: Expression
     predicate: Predicate | None
     window: Window
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +222,7 @@ class FollowedBy:
     window: Window
     negated: bool = False
     otherwise: bool = False
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +230,7 @@ class Next:
     left: Expression
     right: Expression
     predicate: Predicate | None
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +242,7 @@ class Fold:
     predicate: Predicate | None
     again: Predicate | None
     aggregates: tuple[tuple[str, Operand], ...] = ()
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 Expression: TypeAlias = "Block | Join | FollowedBy | Next | Fold | Query"
@@ -253,18 +258,23 @@ class Embedded:
     variable: str
     path: Path = Path()
     as_string: bool = False
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A direct element constructor; names are in Clark notation (`{uri}local`)."""
+    """A direct element constructor; names are in Clark notation (`{uri}local`).
+
+    `prefixes` are the namespaces that this element declares, those included
+    that its names need and no element around it declares; the default
+    namespace has the prefix "".
+    """
 
     name: str
     attributes: tuple[tuple[str, tuple[str | Embedded, ...]], ...] = ()
     children: tuple[str | Embedded | Element, ...] = ()
     prefixes: tuple[tuple[str, str], ...] = ()
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,4 +285,4 @@ class Query:
     select: Element | None = None
     distinct: bool = False
     publish: str | None = None
-    span: Span = _span()
+    span: Span = field(default=NOWHERE, compare=False, repr=False)

@@ -98,6 +98,7 @@ class Automaton:
         self._entries: dict[int, Entry] = {}
         self._configurations: dict[tuple[frozenset[int], frozenset[int]], Configuration] = {}
         self._transitions = 0
+        self.shapes: dict[object, object] = {}  # stage 1 remembers here what a change outdates
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -117,7 +118,7 @@ class Automaton:
         entry = Entry(pair, upper, lower, path, distance, valued)
         self._entries[pair] = lower.state.entries[pair] = entry
         self._count(lower, 1)
-        self._configurations.clear()
+        self._forget()
 
     def remove(self, pair: int) -> None:
         """Stop asking for a pair; states that nothing needs any more disappear."""
@@ -125,7 +126,12 @@ class Automaton:
         if entry is not None:
             del entry.second.state.entries[pair]
             self._count(entry.second, -1)
-            self._configurations.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._configurations.clear()
+        self.shapes.clear()
+        self._transitions = 0
 
     def _place(self, block: Block) -> Place:
         place = self._roots.get(block.stream)
@@ -172,8 +178,7 @@ class Automaton:
         if there is None:
             self._transitions += 1
             if self._transitions > MEMO_LIMIT:
-                self._configurations.clear()
-                self._transitions = 0
+                self._forget()
                 here.next.clear()
             there = here.next[symbol] = self._move(here, symbol)
         return there

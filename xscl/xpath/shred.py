@@ -5,6 +5,10 @@ which states its nodes reach.  From there the witnesses are exact: a place of
 a pattern matches a node only if its conditions hold at that node and the step
 before matches the node above, and a pair of bindings is a witness only if the
 steps between the two hold between these very nodes.
+
+Witnesses of patterns without conditions depend on a document's structure
+alone, and the items of a feed have few structures: they are computed once for
+each (`Shape`).
 """
 
 from __future__ import annotations
@@ -20,6 +24,8 @@ from xscl.language.syntax import Condition
 from xscl.xpath.navigate import holds
 from xscl.xpath.nfa import Automaton, Configuration, Entry, Place, State
 from xscl.xpath.values import Attribute, Item, string_value
+
+SHAPES = 10_000  # structures that are remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
         )
         walk = run(automaton, arrival.streams, arrival.root)
         if walk is not None:
-            columns.add(arrival.doc, walk)
+            columns.add(arrival.doc, walk, _shape(automaton, walk))
     return columns.tables()
 
 
@@ -55,28 +61,25 @@ def run(automaton: Automaton, streams: tuple[str, ...], root: etree._Element) ->
     if start is None:
         return None
     configuration, roots = start
-    walk = Walk([], [], {}, {place: [-1] for place in roots})
+    walk = Walk([], [], [], {place: [-1] for place in roots})
     _walk(automaton, configuration, root, walk)
     return walk
 
 
 def _walk(automaton: Automaton, start: Configuration, root: etree._Element, walk: Walk) -> None:
-    items, parents, found = walk.items, walk.parents, walk.found
+    items, parents, reached = walk.items, walk.parents, walk.reached
     pending: list[tuple[etree._Element, int, Configuration]] = [(root, -1, start)]
     while pending:
         element, parent, above = pending.pop()
         number = len(items)
-        items.append(element)
-        parents.append(parent)
         tag = str(element.tag)
         here = above.next.get(tag) or automaton.step(above, tag)
-        for state in here.hits:
-            found.setdefault(state, []).append(number)
+        items.append(element)
+        parents.append(parent)
+        reached.append(here)
         for name, value in element.attrib.items():
             symbol = "@" + str(name)
-            reached = here.next.get(symbol) or automaton.step(here, symbol)
-            for state in reached.hits:
-                found.setdefault(state, []).append(len(items))
+            reached.append(here.next.get(symbol) or automaton.step(here, symbol))
             items.append(Attribute(element, str(name), str(value)))
             parents.append(number)
         if len(element):
@@ -87,26 +90,37 @@ def _walk(automaton: Automaton, start: Configuration, root: etree._Element, walk
 
 @dataclass(slots=True)
 class Walk:
-    """One document's nodes, the states that each reached, and the places that match them.
+    """One document's nodes, the configuration that each reached, and the places that match them.
 
-    `items` and `parents` are indexed by node number; -1 is the document node
-    above the root.
+    `items`, `parents` and `reached` are indexed by node number; -1 is the
+    document node above the root.
     """
 
     items: list[Item]
     parents: list[int]
-    found: dict[State, list[int]]
+    reached: list[Configuration]
     matched: dict[Place, list[int]]
+    _found: dict[State, list[int]] | None = None
     _sets: dict[Place, frozenset[int]] = field(default_factory=dict)
     _held: dict[tuple[Condition, int], bool] = field(default_factory=dict)
 
-    def witnesses(self) -> Iterator[tuple[Entry, list[tuple[int, int]]]]:
-        """Yield, for each pair of variables with bindings, the pairs of nodes."""
-        for state in self.found:
-            for entry in state.entries.values():
-                rows = list(self._rows(entry))
-                if rows:
-                    yield entry, rows
+    @property
+    def found(self) -> dict[State, list[int]]:
+        """The nodes that reached each state, ascending."""
+        if self._found is None:
+            self._found = {}
+            for number, configuration in enumerate(self.reached):
+                for state in configuration.hits:
+                    self._found.setdefault(state, []).append(number)
+        return self._found
+
+    def rows(self, entry: Entry) -> list[tuple[int, int]]:
+        """Return the bindings of a pair of variables."""
+        return [
+            (upper, node)
+            for node in self.matches(entry.second)
+            for upper in self._uppers(entry, node)
+        ]
 
     def matches(self, place: Place) -> list[int]:
         """Return the nodes that a place matches, ascending."""
@@ -152,11 +166,6 @@ class Walk:
             known = self._sets[place] = frozenset(self.matches(place))
         return known
 
-    def _rows(self, entry: Entry) -> Iterator[tuple[int, int]]:
-        for node in self.matches(entry.second):
-            for upper in self._uppers(entry, node):
-                yield upper, node
-
     def _uppers(self, entry: Entry, node: int) -> Iterable[int]:
         if entry.distance is not None:
             for _ in range(entry.distance):
@@ -166,6 +175,50 @@ class Walk:
         for place in entry.path:
             nodes = {above for lower in nodes for above in self._above(place, lower)}
         return sorted(nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What all documents of one structure have in common: the witnesses without conditions.
+
+    Columns of the rows, the nodes that occur in them, those of the nodes whose
+    values are wanted; and the pairs that have to be decided for each document.
+    """
+
+    pairs: tuple[int, ...]
+    firsts: tuple[int, ...]
+    seconds: tuple[int, ...]
+    wanted: tuple[int | None, ...]
+    nodes: frozenset[int]
+    valued: tuple[int, ...]
+    conditional: tuple[Entry, ...]
+
+
+def _shape(automaton: Automaton, walk: Walk) -> Shape:
+    """Return the shape of a document; feeds have few, so it is looked up."""
+    key = (tuple(walk.parents), tuple(walk.reached))
+    shape = automaton.shapes.get(key)
+    if shape is None:
+        if len(automaton.shapes) >= SHAPES:
+            automaton.shapes.clear()
+        shape = automaton.shapes[key] = _shape_of(walk)
+    assert isinstance(shape, Shape)
+    return shape
+
+
+def _shape_of(walk: Walk) -> Shape:
+    entries = [entry for state in walk.found for entry in state.entries.values()]
+    rows = [
+        (entry.pair, first, second, second if entry.valued else None)
+        for entry in entries
+        if entry.second.plain
+        for first, second in walk.rows(entry)
+    ]
+    pairs, firsts, seconds, wanted = zip(*rows, strict=True) if rows else ((), (), (), ())
+    valued = tuple(sorted({node for node in wanted if node is not None}))
+    nodes = frozenset(firsts) | frozenset(seconds)
+    conditional = tuple(entry for entry in entries if not entry.second.plain)
+    return Shape(pairs, firsts, seconds, wanted, nodes, valued, conditional)
 
 
 class _Columns:
@@ -179,40 +232,38 @@ class _Columns:
         self._rows: dict[str, int] = {}
         self._documents: list[int] = []
 
-    def add(self, doc: int, walk: Walk) -> None:
+    def add(self, doc: int, walk: Walk, shape: Shape) -> None:
         """Add the witnesses of one document."""
         docs, pairs, firsts, seconds, values = self._bindings
-        nodes: dict[int, int | None] = {}
-        seen: set[int] = set()
-        for entry, rows in walk.witnesses():
-            for first, second in rows:
-                if entry.valued:
-                    value = nodes.get(second)
-                    if value is None:
-                        value = nodes[second] = self._value(walk.items[second], seen)
-                else:
-                    value = None
-                    nodes.setdefault(second, None)
-                nodes.setdefault(first, None)
+        value = {node: self._value(walk.items[node]) for node in shape.valued}
+        docs.extend([doc] * len(shape.pairs))
+        pairs.extend(shape.pairs)
+        firsts.extend(shape.firsts)
+        seconds.extend(shape.seconds)
+        values.extend([None if node is None else value[node] for node in shape.wanted])
+        nodes = set(shape.nodes)
+        for entry in shape.conditional:
+            for first, second in walk.rows(entry):
+                if entry.valued and second not in value:
+                    value[second] = self._value(walk.items[second])
                 docs.append(doc)
                 pairs.append(entry.pair)
                 firsts.append(first)
                 seconds.append(second)
-                values.append(value)
+                values.append(value[second] if entry.valued else None)
+                nodes.update((first, second))
+        for row in set(value.values()):
+            self._documents[row] += 1
         ordered = sorted(nodes)
         self._nodes[0].extend([doc] * len(ordered))
         self._nodes[1].extend(ordered)
-        self._nodes[2].extend([nodes[node] for node in ordered])
+        self._nodes[2].extend([value.get(node) for node in ordered])
 
-    def _value(self, item: Item, seen: set[int]) -> int:
-        """Return the row of an item's string value, counting each document once."""
-        text = string_value(item)
-        row = self._rows.setdefault(text, len(self._documents))
+    def _value(self, item: Item) -> int:
+        """Return the row of an item's string value."""
+        row = self._rows.setdefault(string_value(item), len(self._documents))
         if row == len(self._documents):
             self._documents.append(0)
-        if row not in seen:
-            seen.add(row)
-            self._documents[row] += 1
         return row
 
     def tables(self) -> Witnesses:

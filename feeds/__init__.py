@@ -1,0 +1,13 @@
+"""Where documents come from: HTTP feeds, files, the spool and its Spark source.
+
+    fetch ─▶ parse ─┐
+    files ──────────┴▶ documents ─▶ spool ─▶ source
+
+Import what you need from the modules; the few names that nearly everyone needs
+are here.  Importing this package loads neither Spark nor feedparser.
+"""
+
+from feeds.documents import Document
+from feeds.errors import FeedError, MalformedDocument, NotAFeed
+
+__all__ = ["Document", "FeedError", "MalformedDocument", "NotAFeed"]

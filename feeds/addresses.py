@@ -1,0 +1,112 @@
+"""Which addresses may be fetched: public ones, and those that the operator lists.
+
+A name is resolved once, *every* address that it has is checked, and the
+connection goes to a checked address: a name that answers differently the next
+time gains nothing.  Addresses that carry an IPv4 address inside (mapped, 6to4,
+NAT64, Teredo) are judged by that one as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import socket
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import httpx
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[str, ...]]]
+"""From host and port to addresses; raises OSError if there are none."""
+
+PORTS = frozenset({80, 443, 8080, 8443})
+"""The ports that are fetched from without being listed: other services live on the others."""
+
+_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_HOST = re.compile(rb"[A-Za-z0-9._-]{1,255}|[0-9A-Fa-f:.]+")
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+_LONGEST = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why an address is not fetched."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """An address to fetch: its parsed form, and the IP addresses to connect to."""
+
+    url: httpx.URL
+    addresses: tuple[str, ...]
+
+
+async def resolve(host: str, port: int) -> tuple[str, ...]:
+    """The addresses of a host by the system's resolver."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return tuple(dict.fromkeys(str(address[4][0]) for address in found))
+
+
+async def check(url: str, allowed: frozenset[str], resolve: Resolve) -> Target | Refused:
+    """The target of an address, or why it is not fetched; resolves its host once."""
+    parsed = _parse(url)
+    if isinstance(parsed, Refused):
+        return parsed
+    port = parsed.port if parsed.port is not None else _DEFAULT_PORTS[parsed.scheme]
+    listed = f"{_in_brackets(parsed.host)}:{port}" in allowed
+    if not listed and port not in PORTS:
+        return Refused("url_port", f"port {port} is not fetched from unless it is allowed")
+    try:
+        addresses = await resolve(parsed.raw_host.decode("ascii"), port)
+    except (OSError, UnicodeError):
+        return Refused("fetch_unreachable", "the server cannot be reached")
+    if not listed and not all(map(is_public, addresses)):
+        return Refused("url_private", "the address is private: only public ones are fetched")
+    return Target(parsed, addresses)
+
+
+def _parse(url: str) -> httpx.URL | Refused:
+    if len(url) > _LONGEST or not url.isprintable() or " " in url.strip() or "\\" in url:
+        return Refused("url_invalid", "the address is not a valid URL")
+    try:
+        parsed = httpx.URL(url.strip())
+    except (httpx.InvalidURL, UnicodeError, ValueError):
+        return Refused("url_invalid", "the address is not a valid URL")
+    if parsed.scheme not in ("http", "https"):
+        return Refused("url_scheme", "only http and https addresses are fetched")
+    if not _HOST.fullmatch(parsed.raw_host):
+        return Refused("url_invalid", "the address has no valid host")
+    return parsed
+
+
+def is_public(address: str) -> bool:
+    """Whether anybody on the Internet could reach the IP address."""
+    try:
+        parsed = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return all(each.is_global and not each.is_multicast for each in _meant(parsed))
+
+
+def _meant(address: _Address) -> tuple[_Address, ...]:
+    """The address, or the IPv4 addresses that it stands for or carries."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return (address,)
+    if address.ipv4_mapped:
+        return (address.ipv4_mapped,)
+    if address in _NAT64:
+        return (ipaddress.IPv4Address(int(address) & 0xFFFFFFFF),)
+    if address.sixtofour:
+        return (address, address.sixtofour)
+    return (address, *(address.teredo or ()))
+
+
+def _in_brackets(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

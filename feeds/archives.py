@@ -1,0 +1,170 @@
+"""The contents of a file: itself, or what a zip, tar or gzip file packs.
+
+Nothing is unpacked to disk, sizes that an archive declares are not believed,
+and an archive in an archive is left alone.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, TypeAlias
+
+MEMBERS = 100_000
+"""The most files taken from one archive."""
+
+UNPACKED = 1 << 30
+"""The most bytes unpacked from one archive."""
+
+_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+_BROKEN = (
+    zipfile.BadZipFile,
+    tarfile.TarError,
+    zlib.error,
+    lzma.LZMAError,
+    EOFError,
+    ValueError,
+    NotImplementedError,  # a compression that this Python lacks
+    RuntimeError,  # an encrypted member
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """A file or a member and its bytes; None instead of the bytes of a long text of lines."""
+
+    name: str
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A file or a member that cannot be read, and why."""
+
+    name: str
+    reason: str
+
+
+Member: TypeAlias = Contents | Unreadable
+
+
+def contents(name: str, file: Path, limit: int) -> Iterator[Member]:
+    """The file, or each file that it packs; none is longer than `limit`.
+
+    A longer plain file that begins like JSON has no body: it may be read line
+    by line.
+    """
+    with file.open("rb") as stream:
+        head = stream.read(512)
+        stream.seek(0)
+        try:
+            if head.startswith(b"PK\x03\x04"):
+                yield from _zip(name, stream, limit)
+            elif _is_tar(file, head):
+                yield from _tar(name, stream, limit)
+            elif head.startswith(b"\x1f\x8b"):
+                with gzip.open(stream) as unpacked:
+                    yield _checked(name, unpacked.read(limit + 1), limit)
+            else:
+                yield _plain(name, stream, head, limit)
+        except (*_BROKEN, OSError) as error:
+            yield Unreadable(name, f"archive_damaged: {_said(error)}")
+
+
+def bounded_lines(lines: IO[bytes] | Iterable[bytes], limit: int) -> Iterator[bytes | None]:
+    """The lines of a text; None for one that is longer than `limit`."""
+    if not isinstance(lines, io.BufferedIOBase):
+        yield from (line if len(line) <= limit else None for line in lines)
+        return
+    while line := lines.readline(limit + 1):
+        whole = len(line) <= limit
+        while not line.endswith(b"\n") and (rest := lines.readline(limit)):
+            line = rest
+        yield line if whole else None
+
+
+def _plain(name: str, stream: IO[bytes], head: bytes, limit: int) -> Member:
+    body = stream.read(limit + 1)
+    if len(body) > limit and head.removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
+        return Contents(name, None)
+    return _checked(name, body, limit)
+
+
+def _checked(name: str, body: bytes, limit: int) -> Member:
+    if len(body) > limit:
+        return Unreadable(name, f"xml_size: the file has more than {limit:,} bytes")
+    return Contents(name, body)
+
+
+def _zip(name: str, stream: IO[bytes], limit: int) -> Iterator[Member]:
+    with zipfile.ZipFile(stream) as archive:
+        files = sorted((info for info in archive.infolist() if not info.is_dir()), key=_name_of)
+        yield from _members(name, archive.open, [(info.filename, info) for info in files], limit)
+
+
+def _name_of(info: zipfile.ZipInfo) -> str:
+    return info.filename
+
+
+def _tar(name: str, stream: IO[bytes], limit: int) -> Iterator[Member]:
+    """The regular files of a tar archive, in its order: sorting would unpack it twice."""
+    with tarfile.open(fileobj=stream, mode="r:*") as archive:
+        files = ((info.name, info) for info in _bounded(archive) if info.isreg())
+        yield from _members(name, archive.extractfile, files, limit)
+
+
+def _bounded(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """The entries up to the one whose data, which must be skipped, are beyond the limit."""
+    total = 0
+    for info in archive:
+        total += max(info.size, 0)
+        if total > UNPACKED:
+            raise ValueError(f"it unpacks to more than {UNPACKED:,} bytes")
+        yield info
+
+
+def _is_tar(file: Path, head: bytes) -> bool:
+    """Whether it is a tar archive, compressed or not; most files are told by one look."""
+    if head[257:262] == b"ustar":
+        return True
+    try:
+        return head.startswith(_COMPRESSED) and tarfile.is_tarfile(file)
+    except (*_BROKEN, OSError):
+        return False
+
+
+def _members(
+    name: str, opened: Any, files: Iterable[tuple[str, Any]], limit: int
+) -> Iterator[Member]:
+    """Each file of an archive; a damaged one does not hide the others."""
+    total = 0
+    for count, (inner, info) in enumerate(files, 1):
+        if count > MEMBERS:
+            raise ValueError(f"it has more than {MEMBERS:,} files")
+        if any(part.startswith(".") for part in inner.split("/") if part not in (".", "..")):
+            continue
+        where = f"{name}!{inner}"
+        try:
+            with opened(info) as member:
+                body = member.read(limit + 1)
+        except (*_BROKEN, OSError) as error:
+            yield Unreadable(where, f"archive_damaged: {_said(error)}")
+            continue
+        total += len(body)
+        if total > UNPACKED:
+            raise ValueError(f"it unpacks to more than {UNPACKED:,} bytes")
+        if body.startswith((b"PK\x03\x04", *_COMPRESSED)) or body[257:262] == b"ustar":
+            yield Unreadable(where, "archive_nested: an archive in an archive is not opened")
+        else:
+            yield _checked(where, body, limit)
+
+
+def _said(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

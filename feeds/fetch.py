@@ -1,0 +1,410 @@
+"""One polite poll of one feed.
+
+`fetch` asks once for a feed and says what came of it: `Fetched`, `NotModified`,
+`Gone` or `Failed`.  It keeps nothing; what the next request must know is in
+the `FeedState` that an answer carries.
+
+- Requests are conditional with both validators of the last 200, byte for byte,
+  and only at the address that gave them.  After `UNCONDITIONAL` answers "not
+  modified" in a row one request is unconditional, as a server may be wrong.
+- Redirects are followed here, at most `REDIRECTS`, each hop checked anew
+  (`addresses`); the feed's own headers and credentials stay with its origin.
+- One deadline by the monotonic clock covers everything.  The body is read raw
+  and unpacked with a limit; the only encoding is gzip, once.  A body that ends
+  early is an error, never a shorter feed.
+- A connection serves one request: it is made to an IP address, and a second
+  host behind the same address must not inherit it.
+- Proxies and the environment are ignored, cookies are not kept.
+
+Messages name no IP address and no credentials.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import functools
+import importlib.metadata
+import re
+import ssl
+import zlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
+from urllib.parse import unquote
+
+import httpx
+
+from feeds.addresses import Refused, Resolve, Target, check, resolve
+from feeds.discovery import discover, is_html
+from feeds.times import parse_time
+
+REDIRECTS = 5
+UNCONDITIONAL = 48
+"""So many answers "not modified" in a row are believed."""
+
+ACCEPT = (
+    "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, "
+    "application/xml;q=0.9, text/xml;q=0.9, application/json;q=0.8, */*;q=0.1"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedState:
+    """What a poll must know of a feed; secrets are never shown.
+
+    `etag` and `last_modified` hold the bytes of the headers as Latin-1;
+    `validated_by` is the address that sent them.
+    """
+
+    url: str = field(repr=False)
+    etag: str | None = None
+    last_modified: str | None = None
+    validated_by: str = field(default="", repr=False)
+    unchanged: int = 0
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to fetch; `allow_addresses` lists exact `host:port` that need not be public."""
+
+    seconds: float = 30.0
+    largest: int = 10_000_000
+    allow_addresses: frozenset[str] = frozenset()
+    resolve: Resolve = resolve
+
+
+DEFAULT = Settings()
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What the answer says about its age: `max_age` in seconds, `expires` in microseconds UTC."""
+
+    max_age: int | None = None
+    expires: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """A whole body.  `moved_to` is where permanent redirects alone led, if anywhere."""
+
+    state: FeedState
+    body: bytes = field(repr=False)
+    url: str = field(repr=False)
+    content_type: str | None = None
+    cache: Cache = Cache()
+    moved_to: str | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NotModified:
+    """The feed has not changed (304)."""
+
+    state: FeedState
+    cache: Cache = Cache()
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The feed will not come back (410): stop asking."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Nothing came of it; `retry_after` in seconds, `discovered` the feeds of an HTML page."""
+
+    code: str
+    message: str
+    retry_after: int | None = None
+    status: int | None = None
+    discovered: tuple[str, ...] = ()
+
+
+Outcome: TypeAlias = Fetched | NotModified | Gone | Failed
+
+
+class _Stop(Exception):
+    """Ends the reading of an answer with a failure."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.failed = Failed(code, message)
+
+
+async def fetch(state: FeedState, *, now: int, settings: Settings = DEFAULT) -> Outcome:
+    """What one poll of the feed brought; `now` in microseconds UTC, for `Retry-After` dates."""
+    try:
+        async with asyncio.timeout(settings.seconds):
+            return await _follow(state, now, settings)
+    except TimeoutError:
+        message = f"the feed did not arrive whole within {settings.seconds:g} s"
+        return Failed("fetch_timeout", message)
+    except _Stop as stop:
+        return stop.failed
+
+
+async def _follow(state: FeedState, now: int, settings: Settings) -> Outcome:
+    """The outcome at the end of the redirects."""
+    url, moved_to, permanent = state.url, None, True
+    for _ in range(REDIRECTS + 1):
+        target = await check(url, settings.allow_addresses, settings.resolve)
+        if isinstance(target, Refused):
+            return Failed(target.code, target.message)
+        answer = await _request(target, state, url, settings)
+        try:
+            location = _location(answer, url)
+            if location is None:
+                return await _outcome(answer, state, url, moved_to, now, settings)
+        finally:
+            await answer.aclose()
+        permanent = permanent and answer.status_code in (301, 308)
+        url = location
+        moved_to = url if permanent else moved_to
+    return Failed("fetch_redirect", f"there are more than {REDIRECTS} redirects")
+
+
+def _location(answer: httpx.Response, url: str) -> str | None:
+    """The absolute address that a redirect names; None if the answer is no redirect."""
+    if answer.status_code not in (301, 302, 303, 307, 308):
+        return None
+    named = answer.headers.get("location", "").strip()
+    if not named:
+        raise _Stop("fetch_redirect", "a redirect names no address")
+    try:
+        joined = httpx.URL(url).join(named)
+    except (httpx.InvalidURL, UnicodeError, ValueError):
+        raise _Stop("fetch_redirect", "a redirect names an invalid address") from None
+    if joined.scheme not in ("http", "https"):
+        raise _Stop("fetch_redirect", "a redirect leads to an address that is not http or https")
+    return str(joined.copy_with(fragment=None))
+
+
+# --- the request ---
+
+
+async def _request(
+    target: Target, state: FeedState, url: str, settings: Settings
+) -> httpx.Response:
+    """The answer's head, from the first of the target's addresses that takes the connection."""
+    for address in target.addresses[:4]:
+        request = httpx.Request(
+            "GET",
+            target.url.copy_with(host=address, username=None, password=None, fragment=None),
+            headers=_headers(target, state, url),
+            extensions={
+                "sni_hostname": target.url.raw_host.decode("ascii"),
+                "timeout": dict.fromkeys(("connect", "read", "write", "pool"), settings.seconds),
+            },
+        )
+        try:
+            return await _transport(request)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                message = "the server's certificate is not valid for its name"
+                raise _Stop("fetch_certificate", message) from None
+        except httpx.RemoteProtocolError:
+            raise _Stop("fetch_protocol", "the server's answer is not valid HTTP") from None
+        except (httpx.HTTPError, OSError):
+            break
+    raise _Stop("fetch_unreachable", "the server cannot be reached")
+
+
+async def _transport(request: httpx.Request) -> httpx.Response:
+    """The head of an answer over a connection of its own, which closes with the answer."""
+    limits = httpx.Limits(max_connections=1, max_keepalive_connections=0)
+    transport = httpx.AsyncHTTPTransport(verify=_trusted(), trust_env=False, limits=limits)
+    try:
+        return await transport.handle_async_request(request)
+    except BaseException:
+        await transport.aclose()
+        raise
+
+
+@functools.cache
+def _trusted() -> ssl.SSLContext:
+    """The certificates that are trusted; loading them takes a while."""
+    return httpx.create_ssl_context(trust_env=False)
+
+
+@functools.cache
+def user_agent() -> str:
+    """How we introduce ourselves."""
+    try:
+        version = importlib.metadata.version("xscl")
+    except importlib.metadata.PackageNotFoundError:
+        version = "0"
+    return f"xscl/{version} (+https://example.org/xscl)"
+
+
+def _headers(target: Target, state: FeedState, url: str) -> list[tuple[bytes, bytes]]:
+    """The headers of one hop, the host first."""
+    headers = [
+        (b"Host", target.url.netloc),
+        (b"User-Agent", user_agent().encode()),
+        (b"Accept", ACCEPT.encode()),
+        (b"Accept-Encoding", b"gzip"),
+        (b"Connection", b"close"),
+    ]
+    if target.url.userinfo:
+        name, _, password = target.url.userinfo.partition(b":")
+        plain = unquote(name.decode()) + ":" + unquote(password.decode())
+        headers.append((b"Authorization", b"Basic " + base64.b64encode(plain.encode())))
+    if _origin(target.url) == _origin(httpx.URL(state.url)):
+        headers += [(name.encode("ascii"), value.encode()) for name, value in state.headers]
+    if _is_conditional(state, url):
+        headers += [
+            (name, value.encode("latin-1"))
+            for name, value in (
+                (b"If-None-Match", state.etag),
+                (b"If-Modified-Since", state.last_modified),
+            )
+            if value
+        ]
+    return headers
+
+
+def _origin(url: httpx.URL) -> tuple[str, bytes, int | None]:
+    return url.scheme, url.raw_host, url.port
+
+
+def _is_conditional(state: FeedState, url: str) -> bool:
+    """Whether the validators are sent to this address, and are due to be believed."""
+    return url == (state.validated_by or state.url) and state.unchanged < UNCONDITIONAL
+
+
+# --- the answer ---
+
+
+async def _outcome(
+    answer: httpx.Response,
+    state: FeedState,
+    url: str,
+    moved_to: str | None,
+    now: int,
+    settings: Settings,
+) -> Outcome:
+    """What the last answer of a chain means."""
+    if answer.status_code == 410:
+        return Gone()
+    if answer.status_code == 304:
+        return _not_modified(answer, state, url)
+    if answer.status_code not in (200, 203):
+        message = f"the server answered {answer.status_code} {_reason(answer)}".rstrip()
+        return Failed("fetch_status", message, _retry_after(answer, now), answer.status_code)
+    body = await _body(answer, settings.largest)
+    content_type = answer.headers.get("content-type")
+    if is_html(body):
+        message = "the answer is a web page, not a feed"
+        return Failed("fetch_html", message, status=200, discovered=discover(body, url))
+    validated = replace(
+        state,
+        etag=_raw(answer, b"etag"),
+        last_modified=_raw(answer, b"last-modified"),
+        validated_by=url,
+        unchanged=0,
+    )
+    return Fetched(validated, body, url, content_type, _cache(answer), moved_to)
+
+
+def _not_modified(answer: httpx.Response, state: FeedState, url: str) -> Outcome:
+    """The state with the validators that a 304 brought, or else the old ones."""
+    if not _is_conditional(state, url) or not (state.etag or state.last_modified):
+        message = "the server answered 304 to a request without conditions"
+        return Failed("fetch_status", message, status=304)
+    refreshed = replace(
+        state,
+        etag=_raw(answer, b"etag") or state.etag,
+        last_modified=_raw(answer, b"last-modified") or state.last_modified,
+        unchanged=state.unchanged + 1,
+    )
+    return NotModified(refreshed, _cache(answer))
+
+
+async def _body(answer: httpx.Response, largest: int) -> bytes:
+    """The whole body, unpacked; raises `_Stop` if it is too large, cut off or damaged."""
+    coding = answer.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("identity", "", "gzip", "x-gzip"):
+        raise _Stop("fetch_encoding", f"the answer is packed as {coding[:40]!r}, not as gzip")
+    packed = _bounded(answer, largest)
+    unpacked = _unzip(packed) if "gzip" in coding else packed
+    pieces, size = [], 0
+    try:
+        async for piece in unpacked:
+            size += len(piece)
+            if size > largest:
+                raise _Stop("fetch_too_large", f"the feed has more than {largest:,} bytes")
+            pieces.append(piece)
+    except zlib.error:
+        raise _Stop("fetch_encoding", "the answer is not the gzip that it claims to be") from None
+    except (httpx.HTTPError, OSError):
+        raise _Stop("fetch_incomplete", "the answer ended before all of it had come") from None
+    return b"".join(pieces)
+
+
+async def _bounded(answer: httpx.Response, largest: int) -> AsyncIterator[bytes]:
+    """The body as it comes; the deadline and the limits do not wait for its end."""
+    size = 0
+    async for piece in answer.aiter_raw():
+        size += len(piece)
+        if size > largest:
+            raise _Stop("fetch_too_large", f"the feed has more than {largest:,} bytes")
+        yield piece
+        await asyncio.sleep(0)  # a fast sender must not keep the deadline from being seen
+
+
+_PIECE = 1 << 18
+
+
+async def _unzip(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The unpacked body in pieces of bounded size; gzip members may follow one another.
+
+    What follows the last member and is none is dropped, as browsers do.
+    """
+    inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    begun = False
+    async for piece in packed:
+        begun = begun or bool(piece)
+        while piece:
+            if inflate.eof:
+                if not piece.startswith(b"\x1f"):
+                    break
+                inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
+            yield inflate.decompress(piece, _PIECE)
+            piece = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
+    while not inflate.eof and (rest := inflate.decompress(b"", _PIECE)):
+        yield rest
+    if begun and not inflate.eof:
+        raise _Stop("fetch_incomplete", "the answer ended before all of it had come")
+
+
+def _raw(answer: httpx.Response, name: bytes) -> str | None:
+    """A header's bytes as Latin-1, which gives the same bytes back."""
+    found = (value for key, value in answer.headers.raw if key.lower() == name)
+    return next((value.decode("latin-1") for value in found if value), None)
+
+
+def _reason(answer: httpx.Response) -> str:
+    return "".join(each for each in answer.reason_phrase[:60] if each.isprintable())
+
+
+# --- headers that are numbers and times ---
+
+_MAX_AGE = re.compile(r"(?:^|[,\s])max-age\s*=\s*\"?(\d{1,9})(?!\d)", re.IGNORECASE | re.ASCII)
+_SECONDS = re.compile(r"\d{1,9}", re.ASCII)
+
+
+def _cache(answer: httpx.Response) -> Cache:
+    found = _MAX_AGE.search(answer.headers.get("cache-control", ""))
+    max_age = int(found[1]) if found else None
+    return Cache(max_age, parse_time(answer.headers.get("expires")))
+
+
+def _retry_after(answer: httpx.Response, now: int) -> int | None:
+    """Seconds to wait; None for what is neither seconds nor a date to come."""
+    written = answer.headers.get("retry-after", "").strip()
+    if _SECONDS.fullmatch(written):
+        return int(written)
+    date = parse_time(written)
+    return (date - now) // 1_000_000 if date is not None and date > now else None

@@ -1,0 +1,38 @@
+"""The names of the namespaces in which feeds are written."""
+
+from __future__ import annotations
+
+from typing import Final
+
+ATOM: Final = "http://www.w3.org/2005/Atom"
+ATOM_03: Final = "http://purl.org/atom/ns#"
+CONTENT: Final = "http://purl.org/rss/1.0/modules/content/"
+DC: Final = "http://purl.org/dc/elements/1.1/"
+DCTERMS: Final = "http://purl.org/dc/terms/"
+RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+RSS_10: Final = "http://purl.org/rss/1.0/"
+RSS_090: Final = (
+    "http://my.netscape.com/rdf/simple/0.9/",
+    "http://channel.netscape.com/rdf/simple/0.9/",
+)
+SYNDICATION: Final = "http://purl.org/rss/1.0/modules/syndication/"
+XHTML: Final = "http://www.w3.org/1999/xhtml"
+
+WELL_KNOWN: Final = {
+    "atom": ATOM,
+    "atom10": ATOM,
+    "content": CONTENT,
+    "dc": DC,
+    "dcterms": DCTERMS,
+    "feedburner": "http://rssnamespace.org/feedburner/ext/1.0",
+    "georss": "http://www.georss.org/georss",
+    "itunes": "http://www.itunes.com/dtds/podcast-1.0.dtd",
+    "media": "http://search.yahoo.com/mrss/",
+    "rdf": RDF,
+    "slash": "http://purl.org/rss/1.0/modules/slash/",
+    "sy": SYNDICATION,
+    "thr": "http://purl.org/syndication/thread/1.0",
+    "wfw": "http://wellformedweb.org/CommentAPI/",
+    "xhtml": XHTML,
+}
+"""What publishers mean by a prefix that they forgot to declare."""

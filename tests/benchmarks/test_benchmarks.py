@@ -1,0 +1,174 @@
+"""The benchmarks themselves: right results on tiny inputs, seeded generators, stable names."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import __main__ as command
+from tests.benchmarks import harness, mmqjp_flat, rss
+from tests.benchmarks.feed_items import CHANNEL, COPIES, DAY, LEAVES, expected, items, wishes
+from tests.benchmarks.harness import Options, ResultsDiffer, Row, Stages, exponent, interleaved
+from tests.benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, zipf_weights
+
+
+def test_both_sides_of_mmqjp_flat_find_the_same() -> None:
+    schema = flat(3)
+    measured = measure(schema, random_queries(schema.leaves, 40, 0.8, 3, seed=1))
+    assert measured.templates == 3
+    assert measured.matches >= measured.rows > 0
+
+
+def test_queries_that_join_equal_places_match() -> None:
+    schema = flat(3)
+    queries = [JoinQuery((1, 2), (1, 2)), JoinQuery((1, 2), (2, 1)), JoinQuery((3,), (3,))]
+    measured = measure(schema, [*queries, queries[0]])
+    assert (measured.rows, measured.matches, measured.distinct) == (2, 3, 3)
+
+
+def test_a_difference_is_reported() -> None:
+    with pytest.raises(ResultsDiffer, match="1 results too many, 0 too few, such as 'b'"):
+        harness.require_equal(["a", "b"], ["a"], "letters")
+    with pytest.raises(ResultsDiffer, match="0 results too many, 1 too few"):
+        harness.require_equal(["a"], ["a", "a"], "multisets")
+
+
+def test_random_queries_are_seeded_and_distributed_by_zipf() -> None:
+    leaves = flat(6).leaves
+    queries = random_queries(leaves, 5_000, 0.8, 6, seed=7)
+    assert queries == random_queries(leaves, 5_000, 0.8, 6, seed=7)
+    assert queries != random_queries(leaves, 5_000, 0.8, 6, seed=8)
+    weights = zipf_weights(6, 0.8)
+    sizes = Counter(len(query.left) for query in queries)
+    for k, weight in enumerate(weights, 1):
+        assert sizes[k] / 5_000 == pytest.approx(weight / sum(weights), abs=0.03)
+    assert all(len(set(q.left)) == len(q.left) == len(set(q.right)) for q in queries)
+
+
+def test_items_repeat_each_other_within_bounds() -> None:
+    stream = items(2_000, seed=3)
+    assert stream == items(2_000, seed=3)
+    assert [item.ts for item in stream] == sorted(item.ts for item in stream)
+    for place, leaf in enumerate(LEAVES):
+        most = Counter(item.values[place] for item in stream).most_common(1)[0][1]
+        if place == CHANNEL:
+            assert most > 100
+        else:
+            assert 2 <= most <= max(COPIES + 1, 8), leaf
+
+
+def test_subscriptions_are_seeded_and_never_join_the_channel_alone() -> None:
+    for variant in ("a", "b"):
+        asked = wishes(variant, 500, seed=5)
+        assert asked == wishes(variant, 500, seed=5)
+        alone = (CHANNEL,), (CHANNEL,)
+        assert all((wish.joins.left, wish.joins.right) != alone for wish in asked)
+    assert len(set(wishes("b", 500, seed=5))) == 500
+
+
+@pytest.mark.parametrize(("variant", "window"), [("a", "INF"), ("b", "1 d")])
+def test_the_engine_finds_what_looking_at_every_pair_finds(variant: str, window: str) -> None:
+    assert rss.verify(variant, window, subscriptions=40, count=120) > 0
+
+
+def test_a_window_bounds_the_expected_matches() -> None:
+    stream, asked = items(300, seed=2), wishes("a", 20, seed=2)
+    whole, hour = expected(stream, asked, None), expected(stream, asked, DAY // 24)
+    assert 0 < len(hour) < len(whole)
+    assert Counter(hour) <= Counter(whole)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Row]]:
+    """The rows of `rss` over a very small plan."""
+    monkeypatch.setattr(rss, "BATCH", 20)
+    plan = rss.Plan("a", "INF", (5, 30), 80)
+    monkeypatch.setattr(rss, "QUICK", (plan,))
+    monkeypatch.setattr(rss, "verify", lambda *_: 0)
+    yield list(rss.run(Options(quick=True, profile=True)))
+
+
+def test_names_of_rss(small: list[Row]) -> None:
+    scopes = {row.parameters.get("scope") for row in small}
+    assert {"stage1", "stage2", "end_to_end"} <= scopes
+    (row,) = (
+        r
+        for r in small
+        if r.parameters.get("scope") == "end_to_end" and r.parameters["subscriptions"] == 30
+    )
+    assert row.parameters.keys() >= {"variant", "window", "kept", "batch", "storage"}
+    assert row.parameters["storage"] == "file"
+    assert row.figures.keys() >= {"items_per_s", "ratio", "matches", "rows_per_item"}
+    shares = [row.figures for row in small if "profile" in row.parameters]
+    assert len(shares) == 2
+    assert math.fsum(float(str(share)) for share in shares[0].values()) == pytest.approx(1)
+
+
+def test_rss_draws_its_figure(small: list[Row], tmp_path: Path) -> None:
+    rss.plot(small, tmp_path / "rss.png")
+    assert (tmp_path / "rss.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_names_of_mmqjp_flat(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(mmqjp_flat, "QUICK_COUNTS", (5, 10))
+    picture = tmp_path / "flat.png"
+    assert command.main(["mmqjp-flat", "--quick", "--json", "--plot", str(picture)]) == 0
+    rows = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert {row["benchmark"] for row in rows} == {"mmqjp-flat"}
+    assert all(row.keys() == {"benchmark", "parameters", "figures"} for row in rows)
+    points = [row for row in rows if row["parameters"].get("queries") == 10]
+    assert [p["parameters"]["variant"] for p in points] == ["shared", "shared, fan-out"]
+    for point in points:
+        assert point["parameters"]["scope"] == "stage2"
+        assert point["figures"].keys() >= {"milliseconds", "ratio", "matches", "templates"}
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["--list"]) == 0
+    printed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert printed == list(command.BENCHMARKS) == ["mmqjp-flat", "rss"]
+
+
+def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["rsss"])
+    assert "there is no benchmark 'rsss'; choose from mmqjp-flat, rss" in capsys.readouterr().err
+
+
+def test_medians_take_turns() -> None:
+    order: list[str] = []
+    values = iter([3.0, 30.0, 1.0, 10.0, 2.0, 20.0])
+
+    def side(name: str) -> float:
+        order.append(name)
+        return next(values)
+
+    medians = interleaved({"a": lambda: side("a"), "b": lambda: side("b")})
+    assert medians == {"a": 2.0, "b": 20.0}
+    assert "".join(order) == "ababab"
+    with pytest.raises(ValueError, match="at least 3"):
+        interleaved({}, repeats=2)
+
+
+def test_exponent_of_growth() -> None:
+    assert exponent([1, 10, 100], [5, 50, 500]) == pytest.approx(1)
+    assert exponent([10, 100], [7, 7]) == pytest.approx(0)
+
+
+def test_a_stage_does_not_count_the_stage_inside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0, 10, 25, 40])
+    monkeypatch.setattr(harness.time, "perf_counter_ns", lambda: next(clock))
+    stages = Stages()
+    stages.enter("outer")
+    stages.enter("inner")
+    stages.leave()
+    stages.leave()
+    assert stages.spent == {"outer": 25, "inner": 15}

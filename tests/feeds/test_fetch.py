@@ -1,0 +1,532 @@
+"""One poll against scripted servers on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import time
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TypeAlias
+
+import pytest
+
+from feeds.addresses import Refused, check, is_public
+from feeds.addresses import resolve as system_resolve
+from feeds.discovery import discover, is_html
+from feeds.errors import MalformedDocument
+from feeds.fetch import (
+    UNCONDITIONAL,
+    Cache,
+    Failed,
+    FeedState,
+    Fetched,
+    Gone,
+    NotModified,
+    Outcome,
+    Settings,
+    fetch,
+)
+from feeds.parse import parse_feed
+
+NOW = 1_363_700_000_000_000
+FEED = b"<rss version='2.0'><channel><title>T</title><item><guid>1</guid></item></channel></rss>"
+
+Script: TypeAlias = Callable[[bytes, asyncio.StreamWriter], Awaitable[None]]
+"""From the head of a request to an answer."""
+
+
+class Server:
+    """A server that answers by a script and remembers the heads of the requests."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.requests: list[bytes] = []
+        self.address = ""
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            self.requests.append(head)
+            await self.script(head, writer)
+            await writer.drain()
+        except ConnectionError:
+            writer.transport.abort()
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving(script: Script) -> AsyncIterator[Server]:
+    server = Server(script)
+    listener = await asyncio.start_server(server.handle, "127.0.0.1", 0)
+    server.address = f"127.0.0.1:{listener.sockets[0].getsockname()[1]}"
+    try:
+        yield server
+    finally:
+        listener.close()
+
+
+def answering(
+    body: bytes = b"", *headers: str, status: str = "200 OK", length: int | None = None
+) -> Script:
+    """A script with one answer for all requests."""
+
+    async def script(head: bytes, writer: asyncio.StreamWriter) -> None:
+        size = len(body) if length is None else length
+        lines = [f"HTTP/1.1 {status}", f"Content-Length: {size}", *headers, "", ""]
+        writer.write("\r\n".join(lines).encode("latin-1") + body)
+
+    return script
+
+
+def poll(
+    script: Script, state: FeedState | None = None, seconds: float = 10, largest: int = 10_000_000
+) -> tuple[Outcome, Server]:
+    """The outcome of a poll of `/feed` on a server with the script."""
+
+    async def run() -> tuple[Outcome, Server]:
+        async with serving(script) as server:
+            settings = Settings(seconds, largest, frozenset({server.address}))
+            asked = state or FeedState(f"http://{server.address}/feed")
+            return await fetch(asked, now=NOW, settings=settings), server
+
+    return asyncio.run(run())
+
+
+def failed(outcome: Outcome) -> Failed:
+    assert isinstance(outcome, Failed), outcome
+    return outcome
+
+
+def fetched(outcome: Outcome) -> Fetched:
+    assert isinstance(outcome, Fetched), outcome
+    return outcome
+
+
+# --- conversations ---
+
+
+def test_body_and_what_the_next_request_needs() -> None:
+    headers = ('ETag: W/"\xe9 1"', "Last-Modified: junk, kept", "Content-Type: text/xml; charset=x")
+    outcome, server = poll(answering(FEED, *headers, "Cache-Control: public, max-age=7200"))
+    found = fetched(outcome)
+    assert found.body == FEED
+    assert found.content_type == "text/xml; charset=x"
+    assert found.state.etag == 'W/"\xe9 1"'
+    assert found.state.last_modified == "junk, kept"
+    assert found.cache == Cache(7200, None)
+    assert found.moved_to is None
+    head = server.requests[0]
+    assert b"GET /feed HTTP/1.1\r\nHost: " + server.address.encode() in head
+    assert b"User-Agent: xscl/" in head
+    assert b"Accept-Encoding: gzip\r\n" in head
+    assert b"If-None-Match" not in head
+
+
+def test_validators_are_sent_back_byte_for_byte_and_304_refreshes_them() -> None:
+    async def run() -> tuple[Outcome, Outcome, Outcome, Server]:
+        async def script(head: bytes, writer: asyncio.StreamWriter) -> None:
+            if b'If-None-Match: W/"\xe9"\r\n' in head and b"If-Modified-Since: yesterday" in head:
+                writer.write(b'HTTP/1.1 304 Not Modified\r\nETag: "new"\r\n\r\n')
+            elif b'If-None-Match: "new"' in head:
+                writer.write(b"HTTP/1.1 304 Not Modified\r\n\r\n")
+            else:
+                await answering(FEED, 'ETag: W/"\xe9"', "Last-Modified: yesterday")(head, writer)
+
+        async with serving(script) as server:
+            settings = Settings(allow_addresses=frozenset({server.address}))
+            state = FeedState(f"http://{server.address}/feed")
+            first = await fetch(state, now=NOW, settings=settings)
+            second = await fetch(fetched(first).state, now=NOW, settings=settings)
+            assert isinstance(second, NotModified)
+            third = await fetch(second.state, now=NOW, settings=settings)
+            return first, second, third, server
+
+    first, second, third, server = asyncio.run(run())
+    assert isinstance(second, NotModified)
+    assert isinstance(third, NotModified)
+    assert second.state.etag == third.state.etag == '"new"'
+    assert third.state.last_modified == "yesterday"
+    assert (fetched(first).state.unchanged, third.state.unchanged) == (0, 2)
+    assert len(server.requests) == 3
+
+
+def test_after_many_304_one_request_is_unconditional() -> None:
+    state = FeedState("", etag='"1"', unchanged=UNCONDITIONAL)
+
+    async def run() -> Server:
+        async with serving(answering(FEED)) as server:
+            settings = Settings(allow_addresses=frozenset({server.address}))
+            asked = FeedState(f"http://{server.address}/", state.etag, unchanged=state.unchanged)
+            assert fetched(await fetch(asked, now=NOW, settings=settings)).state.unchanged == 0
+            return server
+
+    assert b"If-None-Match" not in asyncio.run(run()).requests[0]
+
+
+def test_304_to_an_unconditional_request_is_a_failure() -> None:
+    outcome, _ = poll(answering(status="304 Not Modified"))
+    assert failed(outcome).code == "fetch_status"
+
+
+def test_410_is_gone() -> None:
+    assert isinstance(poll(answering(FEED, status="410 Gone"))[0], Gone)
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"),
+    [
+        ("120", 120),
+        ("Tue, 19 Mar 2013 13:34:20 GMT", 60),
+        ("Tue, 19 Mar 2003 13:34:20 GMT", None),
+        ("-5", None),
+        ("garbage", None),
+        ("9" * 30, None),
+    ],
+)
+def test_other_answers_fail_with_their_retry_after(written: str, seconds: int | None) -> None:
+    script = answering(FEED, f"Retry-After: {written}", status="429 Too Many Requests")
+    outcome = failed(poll(script)[0])
+    assert (outcome.code, outcome.status, outcome.retry_after) == ("fetch_status", 429, seconds)
+    assert outcome.message == "the server answered 429 Too Many Requests"
+
+
+def test_partial_content_is_no_feed() -> None:
+    assert failed(poll(answering(FEED, status="206 Partial Content"))[0]).status == 206
+
+
+# --- bodies ---
+
+
+def test_gzip() -> None:
+    packed = gzip.compress(FEED[:20]) + gzip.compress(FEED[20:]) + b"\0\0\0"
+    assert fetched(poll(answering(packed, "Content-Encoding: gzip"))[0]).body == FEED
+
+
+def test_gzip_unpacks_more_than_one_piece_whole() -> None:
+    body = FEED + bytes(range(256)) * 8_000
+    packed = gzip.compress(body)
+    assert fetched(poll(answering(packed, "Content-Encoding: x-gzip"))[0]).body == body
+
+
+def test_f1_gzip_bomb_stops_at_the_limit() -> None:
+    packed = gzip.compress(bytes(50_000_000), 9)
+    started = time.monotonic()
+    outcome = failed(poll(answering(packed, "Content-Encoding: gzip"))[0])
+    assert outcome.code == "fetch_too_large"
+    assert outcome.message == "the feed has more than 10,000,000 bytes"
+    assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "code"),
+    [
+        (gzip.compress(FEED)[:-12], "gzip", "fetch_incomplete"),
+        (FEED, "gzip", "fetch_encoding"),
+        (zlib.compress(FEED), "deflate", "fetch_encoding"),
+        (gzip.compress(gzip.compress(FEED)), "gzip, gzip", "fetch_encoding"),
+        (FEED, "br", "fetch_encoding"),
+    ],
+)
+def test_f1_packed_otherwise(body: bytes, coding: str, code: str) -> None:
+    assert failed(poll(answering(body, f"Content-Encoding: {coding}"))[0]).code == code
+
+
+def test_f4_endless_body_stops_at_the_limit() -> None:
+    async def script(head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        while True:
+            writer.write(b"10000\r\n" + bytes(0x10000) + b"\r\n")
+            await writer.drain()
+
+    assert failed(poll(script, largest=1_000_000)[0]).code == "fetch_too_large"
+
+
+def test_f4_slow_drip_ends_at_the_deadline() -> None:
+    async def script(head: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10000\r\n\r\n")
+        for _ in range(100):
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.05)
+
+    started = time.monotonic()
+    outcome = failed(poll(script, seconds=0.4)[0])
+    assert outcome.message == "the feed did not arrive whole within 0.4 s"
+    assert time.monotonic() - started < 3
+
+
+def test_f4_body_shorter_than_announced() -> None:
+    outcome = failed(poll(answering(FEED, length=len(FEED) + 10))[0])
+    assert outcome.code == "fetch_incomplete"
+
+
+def test_f4_body_longer_than_announced_is_never_a_feed() -> None:
+    """HTTP cannot tell; but what is left of the feed is not accepted as a feed."""
+    body = fetched(poll(answering(FEED, length=len(FEED) - 10))[0]).body
+    assert body == FEED[:-10]
+    with pytest.raises(MalformedDocument, match="expected '>'"):
+        parse_feed(body, seen_at=NOW)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"HTTP/1.1 200 OK\r\nX: " + bytes(5_000_000).replace(b"\0", b"x") + b"\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n" + b"X-Many: yes\r\n" * 20_000 + b"\r\n",
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+    ],
+    ids=["long header", "many headers", "not HTTP"],
+)
+def test_f6_headers(head: bytes) -> None:
+    async def script(_: bytes, writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+
+    assert failed(poll(script)[0]).code == "fetch_protocol"
+
+
+def test_f6_html_page_tells_its_feeds() -> None:
+    page = b"""<!DOCTYPE html><html><head>
+      <link rel="stylesheet" href="x.css">
+      <LINK REL='alternate' TYPE='application/rss+xml' HREF='/a?x=1&amp;y=2'>
+      <link rel=alternate type="application/atom+xml" href=atom.xml>
+      <link rel="alternate" type="application/rss+xml" href="javascript:alert(1)"></head></html>"""
+    outcome, server = poll(answering(page, "Content-Type: application/rss+xml"))
+    assert failed(outcome).code == "fetch_html"
+    base = f"http://{server.address}"
+    assert failed(outcome).discovered == (f"{base}/a?x=1&y=2", f"{base}/atom.xml")
+
+
+@pytest.mark.parametrize(
+    ("body", "html"),
+    [
+        (FEED, False),
+        (b'<?xml version="1.0"?><rss><description><![CDATA[<html>]]></description></rss>', False),
+        (b'{"items": [{"content_html": "<html><body>"}]}', False),
+        (b"\n <!doctype HTML><title>x", True),
+        (b'<?xml version="1.0"?>\n<html xmlns="http://www.w3.org/1999/xhtml">', True),
+    ],
+)
+def test_what_is_html(body: bytes, html: bool) -> None:
+    assert is_html(body) is html
+
+
+def test_discovery_goes_by_the_base_of_the_page() -> None:
+    page = b'<base href="/sub/"><link href="f" rel="alternate" type="application/feed+json">'
+    assert discover(page, "https://example.org/x") == ("https://example.org/sub/f",)
+
+
+# --- redirects ---
+
+
+def redirecting(**locations: str) -> Script:
+    """A script that redirects `/name` with `status location` and serves the feed elsewhere."""
+
+    async def script(head: bytes, writer: asyncio.StreamWriter) -> None:
+        name = head.split(b" ")[1].decode().strip("/")
+        status, _, location = locations.get(name, "").partition(" ")
+        if status:
+            await answering(b"", f"Location: {location}", status=f"{status} Moved")(head, writer)
+        else:
+            await answering(FEED, 'ETag: "1"')(head, writer)
+
+    return script
+
+
+def test_f5_redirects_are_followed_and_permanent_ones_reported() -> None:
+    outcome, server = poll(redirecting(feed="301 /b", b="308 c", c="302 /d"))
+    found = fetched(outcome)
+    base = f"http://{server.address}"
+    assert (found.moved_to, found.url) == (f"{base}/c", f"{base}/d")
+    assert found.state.url == f"{base}/feed"
+    assert found.state.validated_by == f"{base}/d"
+
+
+def test_f5_validators_go_only_to_the_address_that_gave_them() -> None:
+    async def run() -> list[bytes]:
+        async with serving(redirecting(feed="302 /d")) as server:
+            settings = Settings(allow_addresses=frozenset({server.address}))
+            first = await fetch(
+                FeedState(f"http://{server.address}/feed"), now=NOW, settings=settings
+            )
+            await fetch(fetched(first).state, now=NOW, settings=settings)
+            return server.requests
+
+    heads = asyncio.run(run())
+    assert [b"If-None-Match" in head for head in heads] == [False, False, False, True]
+
+
+def test_f5_redirect_loop_ends_after_five() -> None:
+    outcome, server = poll(redirecting(feed="302 /feed"))
+    assert failed(outcome).message == "there are more than 5 redirects"
+    assert len(server.requests) == 6
+
+
+@pytest.mark.parametrize(
+    ("location", "code"),
+    [
+        ("file:///etc/passwd", "fetch_redirect"),
+        ("data:text/xml,<rss/>", "fetch_redirect"),
+        ("ftp://example.org/", "fetch_redirect"),
+        ("http://127.0.0.1:80/", "url_private"),
+        ("http://10.0.0.1/", "url_private"),
+        ("http://192.0.2.1:22/", "url_port"),
+        ("", "fetch_redirect"),
+    ],
+)
+def test_f5_each_hop_is_checked(location: str, code: str) -> None:
+    assert failed(poll(redirecting(feed=f"301 {location}"))[0]).code == code
+
+
+def test_secrets_stay_with_their_origin_and_are_never_shown() -> None:
+    async def run() -> tuple[Server, Server, FeedState]:
+        async with (
+            serving(answering(FEED)) as other,
+            serving(redirecting(feed=f"302 http://{other.address}/x")) as server,
+        ):
+            url = f"http://user:pa%20ss@{server.address}/feed"
+            state = FeedState(url, headers=(("X-Key", "s3cret"),))
+            allowed = frozenset({server.address, other.address})
+            await fetch(state, now=NOW, settings=Settings(allow_addresses=allowed))
+            return server, other, state
+
+    server, other, state = asyncio.run(run())
+    assert b"Authorization: Basic dXNlcjpwYSBzcw==\r\n" in server.requests[0]
+    assert b"X-Key: s3cret" in server.requests[0]
+    assert server.requests[0].startswith(b"GET /feed HTTP/1.1\r\nHost: 127.0.0.1:")
+    assert b"Authorization" not in other.requests[0]
+    assert b"X-Key" not in other.requests[0]
+    assert "s3cret" not in repr(state)
+    assert "pa%20ss" not in repr(state)
+
+
+# --- addresses ---
+
+
+PRIVATE = """
+    127.0.0.1 127.1.2.3 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0
+    224.0.0.1 255.255.255.255 ::1 :: fd00::1 fe80::1 fe80::1%eth0 ff02::1 ::ffff:127.0.0.1
+    ::ffff:10.0.0.1 64:ff9b::7f00:1 2002:7f00:1:: nonsense
+"""
+
+
+@pytest.mark.parametrize("address", PRIVATE.split())
+def test_w1_private_addresses(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:8.8.8.8"])
+def test_public_addresses(address: str) -> None:
+    assert is_public(address)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1/",
+        "http://127.1/",
+        "http://0x7f.1/",
+        "http://2130706433/",
+        "http://0177.0.0.1/",
+        "http://localhost./",
+        "http://[::1]/",
+        "http://[::ffff:7f00:1]/",
+        "http://example.org@127.0.0.1/",
+        "http://\uff11\uff12\uff17.0.0.1/",
+        "http://127\u30020.0.1/",
+    ],
+)
+def test_w2_private_in_disguise(url: str) -> None:
+    """These names are resolved without asking anybody: they are numbers or stand in `hosts`."""
+    refused = asyncio.run(check(url, frozenset(), system_resolve))
+    assert isinstance(refused, Refused)
+    # A resolver may also say that a disguise is no host at all.
+    assert refused.code in ("url_private", "url_invalid", "fetch_unreachable")
+
+
+@pytest.mark.parametrize(
+    ("url", "code"),
+    [
+        ("gopher://example.org/", "url_scheme"),
+        ("file:///etc/passwd", "url_scheme"),
+        ("example.org/feed", "url_scheme"),
+        ("http:///feed", "url_invalid"),
+        ("http://example.org\\@127.0.0.1/", "url_invalid"),
+        ("http://exa mple.org/", "url_invalid"),
+        ("http://example.org:65536/", "url_port"),
+        ("http://[half/", "url_invalid"),
+        ("http://example.org:0/", "url_port"),
+        ("http://example.org:22/", "url_port"),
+        ("http://example.org:25/", "url_port"),
+        ("http://example.org:6379/", "url_port"),
+        ("http://example.org/" + "x" * 5_000, "url_invalid"),
+    ],
+)
+def test_w5_addresses_that_are_no_feeds(url: str, code: str) -> None:
+    async def nobody(host: str, port: int) -> tuple[str, ...]:
+        raise AssertionError("nothing may be looked up")
+
+    refused = asyncio.run(check(url, frozenset(), nobody))
+    assert isinstance(refused, Refused)
+    assert refused.code == code
+
+
+def test_a_host_is_resolved_once_and_one_private_address_is_enough_to_refuse() -> None:
+    asked: list[str] = []
+
+    async def rebinding(host: str, port: int) -> tuple[str, ...]:
+        asked.append(host)
+        return ("93.184.216.34", "127.0.0.1")
+
+    settings = Settings(resolve=rebinding)
+    outcome = asyncio.run(fetch(FeedState("http://feed.test/"), now=NOW, settings=settings))
+    assert failed(outcome).code == "url_private"
+    assert asked == ["feed.test"]
+
+
+def test_the_connection_goes_to_the_checked_address_under_the_feeds_name() -> None:
+    async def run() -> Server:
+        async with serving(answering(FEED)) as server:
+            host, port = server.address.split(":")
+
+            async def named(name: str, at: int) -> tuple[str, ...]:
+                return (host,) if (name, at) == ("feed.test", int(port)) else ()
+
+            settings = Settings(allow_addresses=frozenset({f"feed.test:{port}"}), resolve=named)
+            state = FeedState(f"http://feed.test:{port}/feed")
+            assert fetched(await fetch(state, now=NOW, settings=settings)).body == FEED
+            return server
+
+    server = asyncio.run(run())
+    assert b"Host: feed.test:" in server.requests[0]
+
+
+def test_only_the_listed_port_is_allowed() -> None:
+    async def run() -> tuple[Outcome, Server]:
+        async with serving(answering(FEED)) as server:
+            settings = Settings(allow_addresses=frozenset({"127.0.0.1:8080"}))
+            state = FeedState(f"http://{server.address}/feed")
+            return await fetch(state, now=NOW, settings=settings), server
+
+    outcome, server = asyncio.run(run())
+    assert failed(outcome).code == "url_port"
+    assert server.requests == []
+
+
+def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
+    assert fetched(poll(answering(FEED))[0]).body == FEED
+
+
+def test_a_closed_port_is_told_without_its_address() -> None:
+    async def run() -> Outcome:
+        listener = await asyncio.start_server(lambda r, w: None, "127.0.0.1", 0)
+        port = listener.sockets[0].getsockname()[1]
+        listener.close()
+        settings = Settings(allow_addresses=frozenset({f"127.0.0.1:{port}"}))
+        return await fetch(FeedState(f"http://127.0.0.1:{port}/"), now=NOW, settings=settings)
+
+    assert failed(asyncio.run(run())).message == "the server cannot be reached"

@@ -1,0 +1,168 @@
+"""Identity, versions, times and the canonical document."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from feeds.entries import Channel, Enclosure, Entry
+from feeds.items import Item, make_items
+from feeds.times import parse_time
+
+SEEN = 1_363_687_200_000_000  # 2013-03-19T10:00:00Z
+
+
+def items(*entries: Entry, seen_at: int = SEEN) -> tuple[Item, ...]:
+    return make_items(Channel("rss20", entries=entries), "http://example.org/feed", seen_at)
+
+
+def identities(*entries: Entry) -> list[tuple[str, str]]:
+    return [(item.identity, item.rule) for item in items(*entries)]
+
+
+def test_f8_first_rule_that_fires() -> None:
+    file = Enclosure("http://x/f.mp3")
+    assert identities(
+        Entry(guid=" g1\n", link="http://x/1"),
+        Entry(guid="g2", link="http://x/2"),
+        Entry(guid="g2", link="http://x/3"),
+        Entry(link="http://x/4", enclosures=(file,)),
+        Entry(link="http://x/same", enclosures=(Enclosure("http://x/g.mp3"),)),
+        Entry(link="http://x/same", title="t"),
+    )[:5] == [
+        ("g1", "guid"),
+        ("g2 http://x/2", "guid+link"),
+        ("g2 http://x/3", "guid+link"),
+        ("http://x/4", "link"),
+        ("http://x/g.mp3", "enclosure"),
+    ]
+
+
+def test_f8_hash_is_the_last_rule_and_depends_on_the_content_alone() -> None:
+    (first,), (second,) = items(Entry(title="a")), items(Entry(title="a", published="2013"))
+    (other,) = items(Entry(title="b"))
+    assert first.rule == "hash"
+    assert first.identity == second.identity != other.identity
+    assert re.fullmatch("sha256:[0-9a-f]{64}", first.identity)
+
+
+def test_f8_repeated_guid_without_a_link_falls_to_the_next_rule() -> None:
+    found = identities(Entry(guid="g", title="a"), Entry(guid="g", title="b"))
+    assert [rule for _, rule in found] == ["hash", "hash"]
+    assert found[0] != found[1]
+
+
+def test_f8_long_guid_is_hashed() -> None:
+    (item,) = items(Entry(guid="g" * 1_000_000))
+    assert len(item.identity) == len("sha256:") + 64
+    assert len(item.canonical) < 1_000
+
+
+def test_f8_changed_title_is_a_new_version_of_the_same_item() -> None:
+    (old,), (new,) = items(Entry(guid="g", title="a")), items(Entry(guid="g", title="b"))
+    assert old.identity == new.identity
+    assert old.content_hash != new.content_hash
+
+
+def test_dates_and_time_of_the_poll_are_no_new_version() -> None:
+    entry = Entry(guid="g", title="a", updated="2013-01-01")
+    (old,) = items(entry)
+    (new,) = items(replace(entry, updated="2013-01-02"), seen_at=SEEN + 1)
+    assert old.content_hash == new.content_hash
+
+
+ENTRY = Entry("g", "l", "t", "d", "c", ("a",), ("k",), "2013", "2013", (Enclosure("u", "m"),))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        replace(ENTRY, link="x"),
+        replace(ENTRY, title="x"),
+        replace(ENTRY, description="x"),
+        replace(ENTRY, content="x"),
+        replace(ENTRY, authors=("x",)),
+        replace(ENTRY, authors=("a", "k"), categories=()),
+        replace(ENTRY, categories=("x",)),
+        replace(ENTRY, enclosures=(Enclosure("u", "x"),)),
+        replace(ENTRY, description="dc", content=None),
+    ],
+)
+def test_each_part_counts_for_the_version(changed: Entry) -> None:
+    assert items(changed)[0].content_hash != items(ENTRY)[0].content_hash
+
+
+@pytest.mark.parametrize(
+    ("published", "updated", "time", "source", "clipped"),
+    [
+        ("2013-03-18", "2013-03-19", "2013-03-18", "published", False),
+        (None, "2013-03-17", "2013-03-17", "updated", False),
+        ("soon", "2013-03-17", "2013-03-17", "updated", False),
+        ("2015-03-18", None, "2013-03-19T10:00:00Z", "published", True),
+        ("9999-12-31T23:59:59Z", "2013-03-17", "2013-03-19T10:00:00Z", "published", True),
+        ("9999-12-31T23:59:59-14:00", None, "2013-03-19T10:00:00Z", "seen_at", False),
+        ("0001-01-01T00:00:00+14:00", None, "2013-03-19T10:00:00Z", "seen_at", False),
+        (None, None, "2013-03-19T10:00:00Z", "seen_at", False),
+        ("2013-03-19T10:00:00Z", None, "2013-03-19T10:00:00Z", "published", False),
+        ("2013-03-19T10:00:00.000001Z", None, "2013-03-19T10:00:00Z", "published", True),
+    ],
+)
+def test_f9_event_time(
+    published: str | None, updated: str | None, time: str, source: str, clipped: bool
+) -> None:
+    (item,) = items(Entry(guid="g", published=published, updated=updated))
+    assert item.timestamp == parse_time(time)
+    assert (item.time_from, item.clipped) == (source, clipped)
+    assert (item.published_raw, item.updated_raw) == (published, updated)
+
+
+def test_canonical_document() -> None:
+    entry = Entry(
+        guid="1",
+        link="http://x/?a=1&b=2",
+        title=" A <b>&amp; \r\n",
+        description="d",
+        content="c",
+        authors=("Ann", "Ben"),
+        categories=("k",),
+        published="Tue, 19 Mar 2013 10:00:00 +0100",
+        updated="never",
+        enclosures=(Enclosure('http://x/"q"', "audio/mpeg"), Enclosure("http://x/2")),
+    )
+    assert items(entry)[0].canonical.decode() == (
+        "<item><id>1</id><item_url>http://x/?a=1&amp;b=2</item_url>"
+        "<channel_url>http://example.org/feed</channel_url>"
+        "<title> A &lt;b&gt;&amp;amp; &#13;\n</title><description>d</description>"
+        "<content>c</content><author>Ann</author><author>Ben</author><category>k</category>"
+        "<published>2013-03-19T09:00:00Z</published><seen_at>2013-03-19T10:00:00Z</seen_at>"
+        '<enclosure url="http://x/&quot;q&quot;" type="audio/mpeg"/>'
+        '<enclosure url="http://x/2"/></item>'
+    )
+
+
+def test_what_the_feed_lacks_is_left_out() -> None:
+    """Two items without a title must not have equal titles."""
+    root = etree.fromstring(items(Entry(guid="1"))[0].canonical)
+    assert [leaf.tag for leaf in root] == ["id", "channel_url", "seen_at"]
+
+
+ANY = st.text(st.characters(codec=None), max_size=20)
+XML_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@given(title=ANY, guid=ANY, author=ANY, url=ANY)
+def test_any_text_is_written_exactly_less_what_xml_forbids(
+    title: str, guid: str, author: str, url: str
+) -> None:
+    entry = Entry(guid=guid, title=title, authors=(author,), enclosures=(Enclosure(url, title),))
+    (item,) = items(entry)
+    root = etree.fromstring(item.canonical)
+    assert (root.findtext("title") or "") == XML_CHARACTERS.sub("", title)
+    assert (root.findtext("author") or "") == XML_CHARACTERS.sub("", author)
+    assert root.find("enclosure").get("url") == XML_CHARACTERS.sub("", url)
+    assert root.findtext("id") == item.identity

@@ -1,0 +1,73 @@
+"""When to ask again."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from feeds.schedule import Policy, Wishes, next_poll
+from feeds.times import parse_time, rfc3339
+
+NOW = 1_363_687_200_000_000  # Tuesday, 2013-03-19T10:00:00Z
+STEADY = Policy(jitter=0)
+HOUR = 3600
+
+
+@pytest.mark.parametrize(
+    ("wishes", "seconds"),
+    [
+        (Wishes(), HOUR),
+        (Wishes(ttl=60), HOUR),
+        (Wishes(ttl=2 * HOUR), 2 * HOUR),
+        (Wishes(max_age=3 * HOUR, ttl=2 * HOUR), 3 * HOUR),
+        (Wishes(expires=NOW + 5 * HOUR * 1_000_000), 5 * HOUR),
+        (Wishes(expires=NOW - HOUR * 1_000_000), HOUR),
+        (Wishes(retry_after=7 * HOUR), 7 * HOUR),
+        (Wishes(errors=1), 2 * HOUR),
+        (Wishes(errors=3), 8 * HOUR),
+        (Wishes(errors=10_000), 24 * HOUR),
+        (Wishes(ttl=10**9), 24 * HOUR),
+        (Wishes(retry_after=10**9), 24 * HOUR),
+        (Wishes(retry_after=-5, errors=-1), HOUR),
+    ],
+)
+def test_interval(wishes: Wishes, seconds: int) -> None:
+    assert next_poll("u", NOW, wishes, STEADY) - NOW == seconds * 1_000_000
+
+
+def test_floor() -> None:
+    assert next_poll("u", NOW, Wishes(), Policy(base=1, jitter=0)) - NOW == 300 * 1_000_000
+
+
+def test_skipped_hours_and_days_are_jumped_over() -> None:
+    hours = Wishes(skip_hours=frozenset({11, 12}))
+    days = Wishes(skip_days=frozenset({"tue", "wed"}))
+    assert next_poll("u", NOW, hours, STEADY) == parse_time("2013-03-19T13:00:00Z")
+    assert next_poll("u", NOW, days, STEADY) == parse_time("2013-03-21T00:00:00Z")
+
+
+def test_a_feed_that_never_wants_visitors_is_asked_all_the_same() -> None:
+    never = Wishes(skip_hours=frozenset(range(24)))
+    assert rfc3339(next_poll("u", NOW, never, STEADY)) == "2013-03-19T11:00:00Z"
+
+
+def test_jitter_spreads_feeds_and_is_fixed_for_each() -> None:
+    times = [next_poll(f"http://example.org/{n}", NOW, Wishes()) for n in range(1_000)]
+    assert times == [next_poll(f"http://example.org/{n}", NOW, Wishes()) for n in range(1_000)]
+    late = [(time - NOW) / 1e6 - HOUR for time in times]
+    assert min(late) >= 0
+    assert max(late) <= 360
+    for tenth in range(10):  # no tenth of the range has more than twice its share
+        assert sum(tenth * 36 <= each < tenth * 36 + 36 for each in late) < 200
+
+
+SECONDS = st.none() | st.integers(-(10**12), 10**12)
+
+
+@given(st.text(), SECONDS, SECONDS, SECONDS, SECONDS, st.integers(0, 10**6))
+def test_bounds_hold_whatever_servers_say(
+    url: str, ttl: int | None, age: int | None, expires: int | None, retry: int | None, errors: int
+) -> None:
+    time = next_poll(url, NOW, Wishes(ttl, age, expires, retry, errors))
+    assert 300 <= (time - NOW) / 1e6 <= 24 * HOUR

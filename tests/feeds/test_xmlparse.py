@@ -1,0 +1,290 @@
+"""Documents from strangers: what is taken, what is refused, and with which words."""
+
+from __future__ import annotations
+
+import codecs
+import pickle
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from feeds import xmlparse
+from feeds.errors import MalformedDocument
+from feeds.xmlparse import DEFAULT, Limits, parse, recover
+
+ENTITY = b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
+
+
+def refusal(xml: bytes, limits: Limits = DEFAULT) -> MalformedDocument:
+    with pytest.raises(MalformedDocument) as caught:
+        parse(xml, limits)
+    return caught.value
+
+
+def bomb(reference: bytes) -> bytes:
+    """Ten levels of ten entities each, used in `reference`."""
+    levels = b"".join(
+        b'<!ENTITY e%d "%s">' % (level + 1, b"&e%d;" % level * 10) for level in range(9)
+    )
+    return b'<!DOCTYPE l [<!ENTITY e0 "lol">' + levels + b"]>" + reference
+
+
+@pytest.mark.parametrize(
+    ("xml", "shown"),
+    [
+        (
+            b"<a><b></a>",
+            "line 1, column 11: Opening and ending tag mismatch: b line 1 and a",
+        ),
+        (
+            b"<a>\n x & y</a>",
+            "line 2, column 5: xmlParseEntityRef: no name: a bare & is written &amp;",
+        ),
+        (
+            b"<a>x&nbsp;y</a>",
+            "line 1, column 11: Entity 'nbsp' not defined: "
+            "write the character itself, or its number as in &#160;",
+        ),
+        (b"", "line 1, column 1: Document is empty"),
+        (ENTITY, "line 1, column 14: entity declarations are refused: write the text itself"),
+        (
+            b"<a>caf\xe9 x</a>",
+            "line 1, column 7: Invalid bytes in character encoding: "
+            "declare the encoding, or send UTF-8",
+        ),
+        (b"<a>" * 257, "line 1, column 771: elements are nested more than 256 deep"),
+        (b" " * 10_000_001, "the document has 10,000,001 bytes; the limit is 10,000,000"),
+    ],
+)
+def test_messages(xml: bytes, shown: str) -> None:
+    assert str(refusal(xml)) == shown
+
+
+@pytest.mark.parametrize(
+    "xml",
+    [
+        bomb(b"<l>&e9;</l>"),
+        bomb(b"<l t='&e9;'/>"),
+        b'<!DOCTYPE a [<!ENTITY b "' + b"x" * 60_000 + b'">]><a>' + b"&b;" * 2_000 + b"</a>",
+        b'<!DOCTYPE a [<!ENTITY b "c"><!ENTITY d "&b;&b;">]><a>&d;</a>',
+        b'<!DOCTYPE a [<!ENTITY unused "c">]><a/>',
+        b'<!DOCTYPE a [<!ENTITY % p "c">]><a/>',
+        b'<!DOCTYPE a [<!-- it\'s [ ]> --><?p ]>?><!ENTITY b "c">]><a/>',
+        b'<?xml version="1.0"?><!-- <!DOCTYPE x> -->\n<?p ?><!DOCTYPE a [<!ENTITY b "c">]><a/>',
+        codecs.BOM_UTF8 + ENTITY,
+        ENTITY.decode().encode("utf-16"),
+        ENTITY.decode().encode("utf-16-be"),
+        ENTITY.decode().encode("utf-32"),
+    ],
+)
+def test_x1_x2_entity_declarations_are_refused(xml: bytes) -> None:
+    assert refusal(xml).reason_code == "xml_entities"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
+@pytest.mark.parametrize("kind", ["b", "% b"])
+def test_x3_x4_external_entities_are_not_opened(encoding: str, kind: str, tmp_path: Path) -> None:
+    """libxml2 by itself opens the file of a parameter entity, whatever it was told."""
+    canary = tmp_path / "canary.dtd"
+    canary.write_text('<!ENTITY c "CANARY">')
+    use = "%b;" if kind == "% b" else ""
+    xml = f'<!DOCTYPE a [<!ENTITY {kind} SYSTEM "{canary.as_uri()}">{use}]><a t="&c;">&c;</a>'
+    error = refusal(xml.encode(encoding))
+    assert error.reason_code == "xml_entities"
+    assert "CANARY" not in str(error)
+
+
+def test_x3_the_parser_itself_opens_nothing_either(tmp_path: Path) -> None:
+    """The second wall, should a DOCTYPE ever reach the parser."""
+    canary = tmp_path / "canary.dtd"
+    canary.write_text('<!ENTITY c "CANARY">')
+    xml = f'<!DOCTYPE a [<!ENTITY % b SYSTEM "{canary.as_uri()}">%b;]><a>&c;</a>'.encode()
+    root = etree.fromstring(xml, xmlparse._parsers.strict)
+    assert b"CANARY" not in etree.tostring(root)
+    assert root.getroottree().docinfo.internalDTD is not None
+    names = [entity.name for entity in root.getroottree().docinfo.internalDTD.iterentities()]
+    assert names == ["b"]
+
+
+def test_x4_bare_doctype_is_accepted_and_not_fetched() -> None:
+    root = parse(b'<!DOCTYPE a SYSTEM "http://127.0.0.1:1/a.dtd">\n<a>\n<b/></a>')
+    assert etree.tostring(root.getroottree()) == b"<a>\n<b/></a>"
+    assert root[0].sourceline == 3
+
+
+def test_x4_entities_of_an_external_dtd_are_undefined() -> None:
+    """Left alone, the parser drops them from attributes without a word."""
+    xml = b'<!DOCTYPE a SYSTEM "http://127.0.0.1:1/a.dtd"><a t="p&nbsp;q"/>'
+    assert "'nbsp' not defined" in str(refusal(xml))
+
+
+def test_x6_includes_and_stylesheets_are_plain_data() -> None:
+    xml = (
+        b'<?xml-stylesheet href="file:///etc/passwd"?><a xmlns:xi="http://www.w3.org/2001/XInclude">'
+        b'<xi:include href="file:///etc/passwd" parse="text"/></a>'
+    )
+    assert etree.tostring(parse(xml)) == xml.partition(b"?>")[2]
+
+
+def test_x7_depth_at_the_limit_and_beyond() -> None:
+    assert parse(b"<a>" * 256 + b"</a>" * 256).tag == "a"
+    assert refusal(b"<a>" * 257 + b"</a>" * 257).reason_code == "xml_depth"
+    assert refusal(b"<a>" * 10_000 + b"</a>" * 10_000).reason_code == "xml_depth"
+
+
+@given(depth=st.integers(1, 60), limit=st.integers(1, 60))
+def test_smaller_depths_are_counted(depth: int, limit: int) -> None:
+    xml = b"<a>" * depth + b"</a>" * depth
+    limits = Limits(depth=limit)
+    if depth <= limit:
+        assert parse(xml, limits).tag == "a"
+    else:
+        assert refusal(xml, limits).reason_code == "xml_depth"
+
+
+@pytest.mark.parametrize(
+    "xml",
+    [
+        b"<a>" + b"x" * 11_000_000 + b"</a>",
+        b"<a t='" + b"x" * 11_000_000 + b"'/>",
+        b"<a><!--" + b"x" * 11_000_000 + b"--></a>",
+        b"<" + b"a" * 60_000 + b"/>",
+    ],
+    ids=["text", "attribute", "comment", "name"],
+)
+def test_x8_too_large(xml: bytes) -> None:
+    assert refusal(xml).reason_code == "xml_size"
+
+
+@pytest.mark.parametrize(
+    ("xml", "code"),
+    [
+        (b"<r>" + b"<i/>" * 199_999 + b"</r>", None),
+        (b"<r>" + b"<i/>" * 200_000 + b"</r>", "xml_elements"),
+        (b"<r><!--<-->" + b"<i>x</i>" * 300_000 + b"</r>", "xml_elements"),
+        (b"<r>" + b"<i a='' b=''/>" * 70_000 + b"</r>", "xml_elements"),
+        (b"<r " + b" ".join(b"a%d=''" % n for n in range(20_001)) + b"/>", "xml_elements"),
+        (b"<r " + b" ".join(b"a%d=''" % n for n in range(20_000)) + b"/>", None),
+        (b"<r><![CDATA[" + b"<i>=" * 300_000 + b"]]></r>", None),
+        (b"<r>" + b"= " * 100_000 + b"</r>", None),
+    ],
+)
+def test_x9_elements_and_attributes(xml: bytes, code: str | None) -> None:
+    if code is None:
+        assert parse(xml).tag == "r"
+    else:
+        assert refusal(xml).reason_code == code
+
+
+@pytest.mark.parametrize(
+    ("xml", "code"),
+    [
+        (b"<a>\0</a>", "xml_chars"),
+        (b"<a>&#0;</a>", "xml_chars"),
+        (b"<a>&#8;</a>", "xml_chars"),
+        (b"<a>&#xD800;</a>", "xml_chars"),
+        (b"<a>\x08</a>", "xml_chars"),
+        (b"<a>\xff</a>", "xml_encoding"),
+        (b"<a>\xc0\x80</a>", "xml_encoding"),
+        (b"<?xml version='1.0' encoding='none-such'?><a/>", "xml_encoding"),
+        (b"<?xml version='1.0' encoding='UTF-7'?><a>+ADw-b/+AD4-</a>", "xml_encoding"),
+        (b"<?xml version='1.0' encoding='utf-16'?><a/>", "xml_encoding"),
+        ("<?xml version='1.0' encoding='cp037'?><a/>".encode("cp037"), "xml_encoding"),
+        ("<a>\xe9</a>".encode("utf-16")[:-1], "xml_encoding"),
+        (b"<?xml version='1.1'?><a>&#1;</a>", "xml_chars"),
+    ],
+)
+def test_x13_characters_and_encodings(xml: bytes, code: str) -> None:
+    assert refusal(xml).reason_code == code
+
+
+@pytest.mark.parametrize(
+    "xml",
+    [
+        b"",
+        b" \n ",
+        b"<a/><b/>",
+        b"<a/>junk",
+        b"<a><b>x</b>",
+        b"<a>text",
+        b"<!DOCTYPE html><html><br></html>",
+        b'{"a": 1}',
+        b"\x1f\x8b\x08\0\0\0",
+        b"<!DOCTYPE a><!DOCTYPE a><a/>",
+        b"<!DOCTYPE a [",
+        b"<!DOCTYPE a [" + b"<!--" * 2_000_000,
+        b"<a>&undefined;</a>",
+    ],
+)
+def test_x14_no_document(xml: bytes) -> None:
+    assert refusal(xml).reason_code == "xml_syntax"
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"]
+)
+def test_unicode_encodings(encoding: str) -> None:
+    assert (
+        parse("<?xml version='1.0'?><a>\xe9\u20ac\U0001f600</a>".encode(encoding)).text
+        == "\xe9\u20ac\U0001f600"
+    )
+
+
+@pytest.mark.parametrize("encoding", ["ISO-8859-1", "windows-1251", "KOI8-R", "Shift_JIS", "GBK"])
+def test_national_encodings(encoding: str) -> None:
+    text = {"ISO-8859-1": "caf\xe9", "Shift_JIS": "\u65e5\u672c", "GBK": "\u4e2d"}.get(
+        encoding, "\u0438"
+    )
+    xml = f"<?xml version='1.0' encoding='{encoding}'?><a>{text}</a>".encode(encoding)
+    assert parse(xml).text == text
+
+
+@pytest.mark.parametrize(
+    ("xml", "written"),
+    [
+        (
+            b"<a><![CDATA[<!DOCTYPE a [<!ENTITY b ''>]>]]></a>",
+            b"<a>&lt;!DOCTYPE a [&lt;!ENTITY b ''&gt;]&gt;</a>",
+        ),
+        (b"<a><b xml:id='x'/><b xml:id='x'/></a>", b'<a><b xml:id="x"/><b xml:id="x"/></a>'),
+        (b"<!DOCTYPE a [<!ATTLIST a x CDATA 'def'>]><a/>", b"<a/>"),
+        (b"<?xml version='1.1'?><a/>", b"<a/>"),
+    ],
+)
+def test_x17_what_is_accepted(xml: bytes, written: bytes) -> None:
+    assert etree.tostring(parse(xml)) == written
+
+
+def test_recover_keeps_the_limits_and_the_ban() -> None:
+    assert recover(b"<a><b>x</a>").findtext("b") == "x"
+    for xml, code in (
+        (ENTITY, "xml_entities"),
+        (b"<x><a>" * 300, "xml_depth"),
+        (b"<r><i>" + b"<i/>" * 200_000 + b"</r>", "xml_elements"),
+        (b"junk", "xml_syntax"),
+    ):
+        with pytest.raises(MalformedDocument) as caught:
+            recover(xml)
+        assert caught.value.reason_code == code
+
+
+def test_errors_travel_between_processes() -> None:
+    error = refusal(b"<a>\n<b></a>")
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.reason_code, copy.line) == (str(error), "xml_syntax", 2)
+
+
+def test_limits_of_the_parser_cannot_be_raised() -> None:
+    with pytest.raises(ValueError, match="256 levels"):
+        Limits(depth=257)
+
+
+@given(st.binary(max_size=200) | st.text("<>&;!?[]ab\"'= x", max_size=60).map(str.encode))
+def test_any_bytes_give_a_tree_or_malformed(xml: bytes) -> None:
+    with suppress(MalformedDocument):
+        root = parse(xml)
+        assert etree.fromstring(etree.tostring(root)).tag == root.tag

@@ -1,0 +1,123 @@
+"""The inputs of `xscl run`: which streams each belongs to, and its documents in order."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from feeds import files
+from feeds.documents import Document
+from feeds.files import Rejected
+from xscl.cli.output import Misuse, complain, tracked
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """An input and the streams that its documents belong to."""
+
+    path: Path
+    streams: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The documents of all inputs, sorted by time and id, and how much could not be read."""
+
+    documents: tuple[Document, ...]
+    refused: int
+
+
+def sources(
+    inputs: Sequence[Path], mapped: Sequence[str], streams: Collection[str]
+) -> tuple[Source, ...]:
+    """Return the inputs with their streams.
+
+    `mapped` are the texts NAME=PATH; an input without such a text belongs to
+    those of `streams` that none of them names.
+    """
+    by_path: dict[Path, list[str]] = {}
+    for text in mapped:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise Misuse(f"--stream {text!r} is not of the form NAME=PATH")
+        if name not in streams:
+            raise Misuse(
+                f"no query reads the stream {name!r}",
+                hint=f"the queries read {', '.join(sorted(streams))}",
+            )
+        by_path.setdefault(Path(path), []).append(name)
+    named = {name for names in by_path.values() for name in names}
+    rest = tuple(sorted(set(streams) - named))
+    others = [path for path in inputs if path not in by_path]
+    if others and not rest:
+        raise Misuse(
+            f"no stream is left for {others[0]}: all have inputs of their own",
+            hint="give it one with --stream NAME=PATH",
+        )
+    if not by_path and not others:
+        raise Misuse("there is nothing to read", hint="name files, directories or archives")
+    own = (Source(path, tuple(names)) for path, names in by_path.items())
+    return (*own, *(Source(path, rest) for path in others))
+
+
+def load(found: Sequence[Source], at: int | None, *, native: bool) -> Loaded:
+    """Return the documents of the inputs; what cannot be read is reported and counted."""
+    documents: list[Document] = []
+    refused = 0
+    for each in tracked(_read(found, at, native), "reading"):
+        if isinstance(each, Rejected):
+            refused += 1
+            complain(_report(each))
+        else:
+            documents.append(each)
+    documents.sort(key=lambda document: (document.timestamp, document.id))
+    return Loaded(tuple(documents), refused)
+
+
+def _read(found: Sequence[Source], at: int | None, native: bool) -> Iterator[Document | Rejected]:
+    for source in found:
+        try:
+            for each in files.read(source.path, streams=source.streams, at=at, native=native):
+                yield _qualified(each, source.path) if len(found) > 1 else each
+        except FileNotFoundError:
+            yield Rejected(source.streams, str(source.path), "there is no such file or directory")
+
+
+def _qualified(read: Document | Rejected, path: Path) -> Document | Rejected:
+    """Return what was read under an id that holds among several inputs.
+
+    Ids made from a path are relative to the input, such as `a.xml` for both
+    `old/a.xml` and `new/a.xml`; ids that documents and feeds bring along stay.
+    """
+    folder = path if path.is_dir() else path.parent
+    if isinstance(read, Rejected):
+        return replace(read, id=str(folder / read.id))
+    place = re.match(rf"(?:file:)?{re.escape(read.origin)}(?=$|[:#!])", read.id)
+    if place is None:
+        return read
+    return replace(read, id=f"{folder / read.origin}{read.id[place.end() :]}")
+
+
+def _report(rejected: Rejected) -> str:
+    place = f" (line {rejected.line}, column {rejected.column})" if rejected.line else ""
+    return f"not read: {rejected.id}: {rejected.reason}{place}"
+
+
+def instant(text: str) -> int:
+    """Return the ticks of a time: ISO 8601 (UTC unless it says otherwise), or ticks."""
+    if text.lstrip("-").isdecimal() and len(text) != 4:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise Misuse(
+            f"{text!r} is no time", hint="write it as 2026-03-01 or 2026-03-01T12:00:00Z"
+        ) from None
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

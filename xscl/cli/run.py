@@ -1,0 +1,140 @@
+"""`xscl run`: queries over files, one shot, everything in memory."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from feeds.documents import Document
+from xscl.cli.inputs import instant, load, sources
+from xscl.cli.output import (
+    Misuse,
+    clean,
+    complain,
+    match_row,
+    match_text,
+    say,
+    say_json,
+    tracked,
+)
+from xscl.cli.queries import query_text, refuse_bare_windows
+from xscl.engine import Engine
+from xscl.match import Match
+
+BATCH = 1_000
+
+
+class Format(StrEnum):
+    """How matches are written."""
+
+    TEXT = "text"
+    XML = "xml"
+    JSONL = "jsonl"
+
+
+def run(
+    inputs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[INPUT]...", help="Files, directories, archives, JSON lines, feeds."
+        ),
+    ] = None,
+    query: Annotated[
+        list[str] | None,
+        typer.Option("--query", "-q", metavar="QUERY|@FILE", help="A query; repeatable."),
+    ] = None,
+    stream: Annotated[
+        list[str] | None,
+        typer.Option("--stream", metavar="NAME=PATH", help="An input of one stream; repeatable."),
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to write matches.")] = Format.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="TIME", help="The time of documents without a date."),
+    ] = None,
+    native: Annotated[
+        bool, typer.Option("--native", help="Feed items as published, not in canonical form.")
+    ] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Fail if anything could not be read.")
+    ] = False,
+) -> None:
+    """Run queries over files and print their matches.
+
+    The queries are named q1, q2, ... in order. An input belongs to the stream
+    that --stream gives it, otherwise to every stream that the queries read and
+    no --stream names. Documents are taken in the order of their times.
+
+    \b
+    Example:
+      xscl run -q 'S//book->b[./title->t] FOLLOWED BY{t=u, 30 d} S//blog->c[./title->u]' documents/
+      xscl run -q @storms.xscl --stream weather=weather.rss --stream ferry=ferry.atom --format jsonl
+    """
+    if not query:
+        raise Misuse("there is no query to run", hint="give one with -q, or a file with -q @FILE")
+    with Engine() as engine:
+        for number, given in enumerate(query, 1):
+            text = query_text(given)
+            refuse_bare_windows(text)
+            engine.subscribe(f"q{number}", text)
+        found = sources(inputs or [], stream or [], _streams(engine))
+        loaded = load(found, None if at is None else instant(at), native=native)
+        write = _WRITERS[Format.JSONL if as_json else form]
+        for match in _matches(engine, loaded.documents):
+            write(match)
+        refused = _report_refused(engine)
+    _judge(len(loaded.documents) - refused, loaded.refused + refused, strict=strict)
+
+
+def _streams(engine: Engine) -> set[str]:
+    """Return the streams that need an input: read by a query and published by none."""
+    published = {s.publish for s in engine.subscriptions}
+    return {name for s in engine.subscriptions for name in s.reads} - published
+
+
+def _matches(engine: Engine, documents: Sequence[Document]) -> Iterator[Match]:
+    """Yield the matches of documents, batch by batch."""
+    batches = [documents[i : i + BATCH] for i in range(0, len(documents), BATCH)]
+    for batch in tracked(batches, "joining", len(batches), quiet=sys.stdout.isatty()):
+        yield from engine.push(batch)
+    yield from engine.flush()
+
+
+def _write_text(match: Match) -> None:
+    for line in match_text(match):
+        say(line)
+
+
+def _write_xml(match: Match) -> None:
+    text = match.xml().decode()
+    sys.stdout.write((clean(text) if sys.stdout.isatty() else text) + "\n")
+
+
+def _write_jsonl(match: Match) -> None:
+    say_json(match_row(match))
+
+
+_WRITERS = {Format.TEXT: _write_text, Format.XML: _write_xml, Format.JSONL: _write_jsonl}
+
+
+def _report_refused(engine: Engine) -> int:
+    """Say which documents the engine refused, and return how many."""
+    rows = engine.sql('SELECT id, message, line, "column" FROM rejected').to_pylist()
+    for row in rows:
+        place = f" (line {row['line']}, column {row['column']})" if row["line"] else ""
+        complain(f"not read: {row['id']}: {row['message']}{place}")
+    return len(rows)
+
+
+def _judge(documents: int, refused: int, *, strict: bool) -> None:
+    """End with exit code 1 if what could not be read makes the answer worthless."""
+    if refused or not documents:
+        complain(f"documents read: {documents}, not read: {refused}")
+    if not documents or (refused and strict):
+        raise typer.Exit(1)

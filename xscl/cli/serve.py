@@ -1,0 +1,93 @@
+"""`xscl serve` and `xscl demo`: everything at work, until stopped."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xscl.cli.options import DATA, AllowAddress, Data, Json, NotifyHistory, home
+from xscl.cli.output import complain, match_row, match_text, say, say_json
+from xscl.demo import demonstrate
+from xscl.following import Fetching
+from xscl.match import Matches
+from xscl.serve import Service, Serving, stopped_by_signals
+
+NoSpark = Annotated[
+    bool, typer.Option("--no-spark", help="Take documents from the spool in this process.")
+]
+
+
+def serve(
+    data: Data = DATA,
+    no_spark: NoSpark = False,
+    master: Annotated[
+        str, typer.Option("--master", help="The Spark master to run on.")
+    ] = "local[*]",
+    notify_history: NotifyHistory = False,
+    allow_address: AllowAddress = None,
+    as_json: Json = False,
+) -> None:
+    """Poll feeds, join what comes, print matches; until Ctrl-C or SIGTERM.
+
+    \b
+    Example:
+      xscl serve --data xscl-data --no-spark
+    """
+    fetching = Fetching(tuple(allow_address or ()))
+    serving = Serving(spark=not no_spark, master=master, fetching=fetching)
+    service = Service(home(data), serving, printer(as_json, notify_history))
+    complain(
+        f"serving from {data} ({'without Spark' if no_spark else 'starting Spark'}); Ctrl-C stops"
+    )
+    with stopped_by_signals(service.stop):
+        service.run()
+    complain("stopped")
+
+
+def demo(
+    once: Annotated[bool, typer.Option("--once", help="End after the last match.")] = False,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="DIR", help="Keep the data here.")
+    ] = None,
+    no_spark: NoSpark = False,
+    as_json: Json = False,
+) -> None:
+    """Show everything at work on three small feeds with five subscriptions.
+
+    \b
+    Example:
+      xscl demo --once
+    """
+    with tempfile.TemporaryDirectory(prefix="xscl-demo-") as temporary:
+        place = home(data or Path(temporary) / "data")
+        found = demonstrate(
+            place, printer(as_json, False), spark=not no_spark, once=once, tell=complain
+        )
+    if as_json:
+        say_json({"status": found.as_dict()})
+        return
+    say()
+    for line in found.lines():
+        say(line)
+
+
+def printer(as_json: bool, history: bool) -> Callable[[Matches], None]:
+    """Return what prints matches as they come, those between history items only if asked."""
+
+    def listen(matches: Matches) -> None:
+        for match in matches:
+            if match.history and not history:
+                continue
+            if as_json:
+                say_json(match_row(match))
+            else:
+                for line in match_text(match):
+                    say(line)
+        sys.stdout.flush()
+
+    return listen

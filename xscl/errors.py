@@ -1,0 +1,161 @@
+"""The errors of xscl.
+
+    XsclError                 whatever a caller can mend; `hint` says how
+    ├── QueryError            the text of a query is wrong, with the place
+    │   ├── NotSupported      it is XSCL, but this release does not evaluate it
+    │   └── TooComplex        it is over a limit
+    ├── NameTaken             a subscription of that name exists
+    ├── UnknownSubscription   none of that name exists
+    ├── StreamCycle           a published stream would reach the query that makes it
+    ├── StreamInUse           others still read the stream
+    ├── SqlError              the SQL is no single SELECT, or DuckDB refuses it
+    ├── DocumentError         a document that no query could be right about
+    └── StoreError            the state cannot be opened or read
+
+`code` is a stable name of the kind of error, for programs.  Packages that xscl
+composes have trees of their own.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import ClassVar
+
+_WIDTH = 100  # characters of a source line that a message shows
+
+
+class XsclError(Exception):
+    """A mistake that the caller can mend."""
+
+    code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class QueryError(XsclError):
+    """A query that cannot be read or evaluated; line and column count from 1."""
+
+    code = "query"
+
+    def __init__(
+        self, message: str, source: str, line: int, column: int, hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.source = source
+        self.line = line
+        self.column = column
+
+    @classmethod
+    def at(cls, offset: int, message: str, source: str, hint: str | None = None) -> QueryError:
+        """Return the error at an offset of the source."""
+        before = source[:offset]
+        column = offset - (before.rfind("\n") + 1) + 1
+        return cls(message, source, before.count("\n") + 1, column, hint)
+
+    def __str__(self) -> str:
+        text, caret = _excerpt(self.source, self.line, self.column)
+        parts = [f"line {self.line}, column {self.column}: {self.message}", f"  {text}", caret]
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.message, self.source, self.line, self.column, self.hint)
+
+
+class NotSupported(QueryError):
+    """A construct of the language that is not evaluated yet."""
+
+    code = "query_not_supported"
+
+
+class TooComplex(QueryError):
+    """A query that is over one of the limits on its size."""
+
+    code = "query_too_complex"
+
+
+class NameTaken(XsclError):
+    """A subscription of that name exists."""
+
+    code = "name_taken"
+
+
+class UnknownSubscription(XsclError):
+    """No subscription has that name."""
+
+    code = "unknown_subscription"
+
+
+class StreamCycle(XsclError):
+    """A published stream would reach the query that makes it."""
+
+    code = "stream_cycle"
+
+
+class StreamInUse(XsclError):
+    """Subscriptions that read the stream stand against the change."""
+
+    code = "stream_in_use"
+
+
+class SqlError(XsclError):
+    """The SQL is no single SELECT, or it fails."""
+
+    code = "sql"
+
+
+class DocumentError(XsclError):
+    """A document that cannot be taken; `reason_code` is a stable name of why."""
+
+    code = "document"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        reason_code: str,
+        line: int | None = None,
+        column: int | None = None,
+        hint: str | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.reason_code = reason_code
+        self.line = line
+        self.column = column
+
+
+class StoreError(XsclError):
+    """The state of an engine cannot be opened or read."""
+
+    code = "store"
+
+
+def _excerpt(source: str, line: int, column: int) -> tuple[str, str]:
+    """Return the part of a source line around a column, and the line with the caret."""
+    lines = source.split("\n")
+    text = lines[line - 1] if line <= len(lines) else ""
+    start = max(0, min(column - 1 - _WIDTH // 2, len(text) - _WIDTH))
+    shown = "".join(map(_visible, text[start : start + _WIDTH]))
+    before = "…" if start else ""
+    after = "…" if start + _WIDTH < len(text) else ""
+    space = sum(map(_cells, before + shown[: column - 1 - start]))
+    return f"{before}{shown}{after}", " " * (space + 2) + "^"
+
+
+def _visible(character: str) -> str:
+    """Return what stands for a character: not one that moves the cursor or turns the line."""
+    if character in "\t\r":
+        return " "
+    shown = character.isprintable() or unicodedata.category(character) == "Mn"
+    return character if shown else "\N{REPLACEMENT CHARACTER}"
+
+
+def _cells(character: str) -> int:
+    """Return how many columns of a terminal a character takes."""
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,0 +1,11 @@
+"""The language XSCL: from the text of a query to its value-join normal form.
+
+`parser.parse` makes the tree of `syntax`, `unparse.unparse` prints it, and
+`normalform.normalise` brings a query into the form that the engine evaluates.
+"""
+
+from xscl.language.normalform import NormalQuery, normalise
+from xscl.language.parser import parse, parse_block, parse_window
+from xscl.language.unparse import unparse
+
+__all__ = ["NormalQuery", "normalise", "parse", "parse_block", "parse_window", "unparse"]

@@ -1,0 +1,111 @@
+"""Query errors at a place of the text, and syntax errors in human words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+
+from xscl.errors import NotSupported, QueryError
+from xscl.language.syntax import Span
+
+KEYWORDS = (
+    *("SELECT", "DISTINCT", "FROM", "PUBLISH", "NAMESPACE", "JOIN", "FOLLOWED", "BY"),
+    *("NEXT", "FOLD", "NOT", "ELSE", "AS", "AND", "OR", "INF"),
+)
+_WORDS = {
+    "NAME": "a name",
+    "STRING": "a quoted string",
+    "NUMBER": "a number",
+    "COMPARE": "a comparison",
+    "LBRACE": "'{'",
+    "RBRACE": "'}'",
+    "LSQB": "'['",
+    "RSQB": "']'",
+    "LPAR": "'('",
+    "RPAR": "')'",
+    "COMMA": "','",
+    "SLASH": "'/'",
+    "__ANON_0": "'//'",
+    "__ANON_1": "'->'",
+    "STAR": "'*'",
+    "DOT": "'.'",
+    "AT": "'@'",
+    "CONSTRUCTOR": "an element",
+    "$END": "the end of the query",
+}
+_OPERATORS = {"COLON", "PLUS", "MINUS", "DIV", "MOD", "DECORATED", "BRACED", "EQUAL"}
+_OUTSIDE = (
+    ("..", "the parent axis is not part of XSCL", "write the path from the top down"),
+    ("::", "axes by name are not part of XSCL", "use / and // and @"),
+    ("$", "variables are written without a '$'", "bind with -> and use the bare name"),
+    ("|", "unions of paths are not part of XSCL", "use OR between conditions"),
+)
+
+
+def fault(source: str, span: Span, message: str, hint: str | None = None) -> QueryError:
+    """Return a QueryError at a span."""
+    line, column = place(source, span.start)
+    return QueryError(message, source=source, line=line, column=column, hint=hint)
+
+
+def unsupported(source: str, span: Span, what: str, hint: str | None = None) -> NotSupported:
+    """Return the error for a construct that parses and cannot be run yet."""
+    line, column = place(source, span.start)
+    message = f"{what} is not yet supported"
+    return NotSupported(message, source=source, line=line, column=column, hint=hint)
+
+
+def place(source: str, offset: int) -> tuple[int, int]:
+    """Return line and column, from 1, of an offset."""
+    before = source[:offset]
+    return before.count("\n") + 1, offset - (before.rfind("\n") + 1) + 1
+
+
+def near_miss(name: str, known: Iterable[str]) -> str | None:
+    """Return a hint with the nearest of the known names."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else None
+
+
+def syntax_fault(source: str, error: UnexpectedInput) -> QueryError:
+    """Return what is wrong at a place where the grammar does not go on."""
+    offset = error.pos_in_stream if error.pos_in_stream is not None else len(source)
+    at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
+    offset = len(source.rstrip()) if at_end else max(0, min(offset, len(source)))
+    span = Span(offset, offset)
+    for text, message, hint in _OUTSIDE:
+        if source.startswith(text, offset) or source.startswith(text, max(0, offset - 1)):
+            return fault(source, span, message, hint)
+    expected = _expected(error)
+    found = "the query ends" if at_end else f"found {_found(source, offset)!r}"
+    message = f"{found} where {expected} is expected"
+    return fault(source, span, message, None if at_end else _keyword_hint(source, offset))
+
+
+def _expected(error: UnexpectedInput) -> str:
+    names: set[str] = set()
+    if isinstance(error, UnexpectedToken):
+        names = set(error.accepts or error.expected)
+    elif isinstance(error, UnexpectedCharacters):
+        names = set(error.allowed or ())
+    shown = sorted(_WORDS.get(n, n) for n in names - _OPERATORS)
+    if not shown:
+        return "something else"
+    return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _found(source: str, offset: int) -> str:
+    rest = source[offset : offset + 20].split()
+    return rest[0] if rest else source[offset : offset + 1]
+
+
+def _keyword_hint(source: str, offset: int) -> str | None:
+    word = _found(source, offset).strip("{}[](),").upper()
+    before = source[:offset].split()[-1:] or [""]
+    for candidate in (word, before[0].strip("{}[](),").upper()):
+        close = difflib.get_close_matches(candidate, KEYWORDS, n=1, cutoff=0.75)
+        if close and close[0] != candidate:
+            return f"did you mean {'FOLLOWED BY' if close[0] == 'FOLLOWED' else close[0]}?"
+    return None

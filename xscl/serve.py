@@ -1,0 +1,147 @@
+"""The service: a fetcher that fills the spool, a consumer that empties it, matches as they come.
+
+Three threads: the fetcher polls the feeds that are due; the main thread runs
+the consumer, with or without Spark, and hands matches on; the reporter writes
+status.json.  Whichever fails ends the service, and its error is the service's.
+`stop` finishes the batch in progress and drops polls in flight.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+
+from feeds.spool import Spool
+from xscl.engine import Engine
+from xscl.followed import Feeds, ticks
+from xscl.following import Fetching, keep_polling
+from xscl.home import SERVICE, Home
+from xscl.match import Matches
+from xscl.pipeline import Consumer, DirectConsumer
+from xscl.sink import EngineSink
+from xscl.status import status
+
+REPORT = 0.5
+"""Seconds between two looks at how the service is doing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """How to serve: with Spark on which master or without, how often to look at the spool."""
+
+    spark: bool = True
+    master: str = "local[*]"
+    look: float = 1.0
+    fetching: Fetching = field(default_factory=Fetching)
+
+
+class Service:
+    """One run of the service on a data directory."""
+
+    def __init__(self, home: Home, serving: Serving, on_matches: Callable[[Matches], None]) -> None:
+        self._home = home
+        self._serving = serving
+        self._on_matches = on_matches
+        self._stopping = threading.Event()
+        self._consumer: Consumer | None = None
+        self._errors: list[BaseException] = []
+
+    def run(self, until: threading.Event | None = None) -> None:
+        """Serve until `stop`, or until the event is set and everything is consumed."""
+        home = self._home
+        with (
+            home.hold(SERVICE),
+            Engine(home.database) as engine,
+            Spool(home.spool) as spool,
+            Feeds(engine, home.spool) as feeds,
+        ):
+            self._report(engine)
+            consumer = self._consumer = self._make_consumer(engine, spool)
+            fetch = self._thread("fetcher", lambda: self._fetch(feeds, spool))
+            report = self._thread("reporter", lambda: self._keep_reporting(engine, until))
+            try:
+                if not self._stopping.is_set():
+                    consumer.serve(self._serving.look)
+            finally:
+                self.stop()
+                fetch.join()
+                report.join()
+            if self._errors:
+                raise self._errors[0]
+            self._report(engine)
+
+    def stop(self) -> None:
+        """Ask for the end; from any thread or signal handler."""
+        self._stopping.set()
+        if self._consumer is not None:
+            self._consumer.stop()
+
+    def _make_consumer(self, engine: Engine, spool: Spool) -> Consumer:
+        sink = EngineSink(engine, self._on_matches)
+        home = self._home
+        if not self._serving.spark:
+            return DirectConsumer(spool, sink, checkpoint=home.checkpoint)
+        # Loading Spark takes seconds, and it may not be installed.
+        from xscl.spark import SparkConsumer, start_session
+
+        with _own_interrupts():
+            session = start_session(home.spark, self._serving.master)
+        return SparkConsumer(session, spool, sink, home.checkpoint)
+
+    def _fetch(self, feeds: Feeds, spool: Spool) -> None:
+        keep_polling(feeds, spool, self._serving.fetching, self._stopping)
+
+    def _keep_reporting(self, engine: Engine, until: threading.Event | None) -> None:
+        while not self._stopping.wait(REPORT):
+            last = until is not None and until.is_set()
+            if self._report(engine) == 0 and last:
+                self.stop()
+
+    def _report(self, engine: Engine) -> int:
+        """Write status.json, and return how many documents wait."""
+        found = status(engine, self._home)
+        self._home.write_status({**found.as_dict(), "pid": os.getpid(), "written": ticks()})
+        return found.waiting
+
+    def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
+        """Start a thread whose failure ends the service."""
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                self._errors.append(error)
+                self.stop()
+
+        thread = threading.Thread(target=run, name=name, daemon=True)
+        thread.start()
+        return thread
+
+
+@contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Afterwards SIGINT is handled as before: PySpark sets a handler of its own."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """While the block runs, SIGINT and SIGTERM call `stop` instead of killing the process."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
