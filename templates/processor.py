@@ -160,7 +160,7 @@ class Processor:
             "CREATE OR REPLACE TEMP VIEW old_binding AS"
             f" SELECT * FROM state.binding WHERE doc < {first}"
         )
-        sides = (_BATCH, _OLD) if half.old_right else (_KEPT, _BATCH)
+        sides = (_BATCH, _OLD) if half.right.old else (_KEPT, _BATCH)
         for members in live:
             table = r_t(members.template.number)
             self._evaluate(

@@ -36,7 +36,6 @@ from feeds.parse import ParsedFeed, parse_feed
 from feeds.schedule import Policy, Wishes, next_poll
 from feeds.spool import Spool
 from xscl.engine import Engine
-from xscl.errors import StreamInUse
 from xscl.followed import EVERY, EVERYTHING, Feed, Feeds, ItemRow, item_hash, lateness_of, ticks
 
 VERSIONS = 20
@@ -116,10 +115,9 @@ def _allow_late(engine: Engine, stream: str, ticks: int) -> bool:
     known = {row["name"]: row for row in rows}.get(stream, {"lateness": 0, "live": False})
     if known["lateness"] >= ticks:
         return True
-    try:
-        engine.stream(stream, lateness=ticks, live=known["live"])
-    except StreamInUse:
+    if any(stream in subscription.reads for subscription in engine.subscriptions):
         return False
+    engine.stream(stream, lateness=ticks, live=known["live"])
     return True
 
 

@@ -61,12 +61,13 @@ class Service:
             Feeds(engine, home.spool) as feeds,
         ):
             self._report(engine)
-            consumer = self._consumer = self._make_consumer(engine, spool)
             fetch = self._thread("fetcher", lambda: self._fetch(feeds, spool))
             report = self._thread("reporter", lambda: self._keep_reporting(engine, until))
             try:
-                if not self._stopping.is_set():
-                    consumer.serve(self._serving.look)
+                with self._consuming(engine, spool) as consumer:
+                    self._consumer = consumer
+                    if not self._stopping.is_set():
+                        consumer.serve(self._serving.look)
             finally:
                 self.stop()
                 fetch.join()
@@ -81,17 +82,23 @@ class Service:
         if self._consumer is not None:
             self._consumer.stop()
 
-    def _make_consumer(self, engine: Engine, spool: Spool) -> Consumer:
+    @contextmanager
+    def _consuming(self, engine: Engine, spool: Spool) -> Iterator[Consumer]:
+        """Make the consumer, with a Spark session for as long as it is needed."""
         sink = EngineSink(engine, self._on_matches)
         home = self._home
         if not self._serving.spark:
-            return DirectConsumer(spool, sink, checkpoint=home.checkpoint)
+            yield DirectConsumer(spool, sink, checkpoint=home.checkpoint)
+            return
         # Loading Spark takes seconds, and it may not be installed.
         from xscl.spark import SparkConsumer, start_session
 
         with _own_interrupts():
             session = start_session(home.spark, self._serving.master)
-        return SparkConsumer(session, spool, sink, home.checkpoint)
+        try:
+            yield SparkConsumer(session, spool, sink, home.checkpoint)
+        finally:
+            session.stop()
 
     def _fetch(self, feeds: Feeds, spool: Spool) -> None:
         keep_polling(feeds, spool, self._serving.fetching, self._stopping)

@@ -88,7 +88,11 @@ def list_(data: Data = DATA, as_json: Json = False) -> None:
     """
     place = home(data)
     place.expect()
-    with place.hold("feeds list"), Engine(place.database) as engine, Feeds(engine, place.spool) as feeds:
+    with (
+        place.hold("feeds list"),
+        Engine(place.database) as engine,
+        Feeds(engine, place.spool) as feeds,
+    ):
         known = list(feeds)
     if as_json:
         say_json([_row(feed) for feed in known])
@@ -122,7 +126,11 @@ def remove(
     """
     place = home(data)
     place.expect()
-    with place.hold("feeds remove"), Engine(place.database) as engine, Feeds(engine, place.spool) as feeds:
+    with (
+        place.hold("feeds remove"),
+        Engine(place.database) as engine,
+        Feeds(engine, place.spool) as feeds,
+    ):
         found = feeds[feed]
         feeds.remove(found)
     if as_json:

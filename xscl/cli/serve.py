@@ -63,7 +63,8 @@ def demo(
     Example:
       xscl demo --once
     """
-    with tempfile.TemporaryDirectory(prefix="xscl-demo-") as temporary:
+    # Java may still be writing its log.
+    with tempfile.TemporaryDirectory(prefix="xscl-demo-", ignore_cleanup_errors=True) as temporary:
         place = home(data or Path(temporary) / "data")
         found = demonstrate(
             place, printer(as_json, False), spark=not no_spark, once=once, tell=complain

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Literal, assert_never, cast
 
 from xscl.errors import QueryError
 from xscl.language.faults import fault, near_miss, unsupported
@@ -24,6 +24,7 @@ from xscl.language.syntax import (
     Element,
     Embedded,
     Exists,
+    Expression,
     Fold,
     FollowedBy,
     Join,
@@ -69,23 +70,15 @@ class NormalQuery:
 def normalise(query: Query, source: str) -> NormalQuery:
     """Return a query in normal form; raises QueryError, and NotSupported for what comes later."""
     expression = query.expression
-    if isinstance(expression, Block):
-        blocks, operator, window = (expression,), None, None
-        predicate: Predicate | None = None
-    else:
-        join = _plain_join(expression, source)
-        left, right = _block(join.left, source), _block(join.right, source)
-        blocks = (left, right)
-        operator = "JOIN" if isinstance(join, Join) else "FOLLOWED BY"
-        window, predicate = join.window.ticks, join.predicate
-        if predicate is None:
-            raise _no_equality(source, join.span)
+    join = None if isinstance(expression, Block) else _plain_join(expression, source)
+    parts = (expression,) if join is None else (join.left, join.right)
+    blocks = tuple(_block(part, source) for part in parts)
     form = _Form(source, blocks)
-    if predicate is not None:
-        form.add(predicate)
+    if join is not None:
+        if join.predicate is not None:
+            form.add(join.predicate)
         if not form.equalities:
-            assert isinstance(expression, Join | FollowedBy)
-            raise _no_equality(source, expression.span)
+            raise _no_equality(source, join.span)
     _check_select(query.select, form.variables, source)
     for block in blocks:
         if block.stream == query.publish:
@@ -97,8 +90,8 @@ def normalise(query: Query, source: str) -> NormalQuery:
             )
     return NormalQuery(
         tuple(form.blocks),
-        cast(Literal["JOIN", "FOLLOWED BY"] | None, operator),
-        window,
+        None if join is None else "JOIN" if isinstance(join, Join) else "FOLLOWED BY",
+        None if join is None else join.window.ticks,
         tuple(dict.fromkeys(form.equalities)),
         tuple(dict.fromkeys(form.residuals)),
         tuple(dict.fromkeys(form.outputs)),
@@ -109,7 +102,7 @@ def normalise(query: Query, source: str) -> NormalQuery:
     )
 
 
-def _plain_join(expression: object, source: str) -> Join | FollowedBy:
+def _plain_join(expression: Expression, source: str) -> Join | FollowedBy:
     match expression:
         case Next(span=span):
             raise unsupported(source, span, "NEXT", _ONLY_ONE_JOIN)
@@ -121,11 +114,15 @@ def _plain_join(expression: object, source: str) -> Join | FollowedBy:
             raise unsupported(source, span, "NOT FOLLOWED BY", _ONLY_ONE_JOIN)
         case FollowedBy(otherwise=True, span=span):
             raise unsupported(source, span, "ELSE", _ONLY_ONE_JOIN)
-    assert isinstance(expression, Join | FollowedBy)
-    return expression
+        case Join() | FollowedBy():
+            return expression
+        case Block():
+            raise AssertionError("a block is no join")
+        case _:
+            assert_never(expression)
 
 
-def _block(expression: object, source: str) -> Block:
+def _block(expression: Expression, source: str) -> Block:
     if isinstance(expression, Block):
         return expression
     inner = expression if isinstance(expression, Query) else _plain_join(expression, source)
@@ -253,7 +250,7 @@ class _Form:
         self._attach(operand.variable, Exists(Path(steps)))
         return derived
 
-    def _condition(self, operand: VariablePath, condition: Condition) -> None:
+    def _condition(self, operand: VariablePath, condition: Compare | TextMatch) -> None:
         """Make a condition on one variable part of its block."""
         self._side(operand)
         path = Path(operand.path.steps, operand.path.text)

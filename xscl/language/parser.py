@@ -577,9 +577,7 @@ def _span(node: Node) -> Span:
     if isinstance(node, Token):
         start = node.start_pos or 0
         return Span(start, start + len(node))
-    tokens = list(node.scan_values(lambda v: isinstance(v, Token)))
-    if not tokens:
+    spans = [_span(token) for token in node.scan_values(lambda v: isinstance(v, Token))]
+    if not spans:
         return Span()
-    first = min(tokens, key=lambda t: t.start_pos)
-    last = max(tokens, key=lambda t: t.start_pos)
-    return Span(first.start_pos, last.start_pos + len(last))
+    return Span(min(span.start for span in spans), max(span.end for span in spans))

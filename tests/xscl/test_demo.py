@@ -1,0 +1,88 @@
+"""The demonstration: every subscription has its match, with Spark and without."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from feeds.parse import parse_feed
+from xscl import samples
+
+ROOT = Path(__file__).resolve().parents[2]
+
+NEWS = [
+    ("after-a-gale", "weather.example,2024:coast/42", "harbour.example/notices/103"),
+    ("after-a-gale", "weather.example,2024:coast/42", "harbour.example/notices/105"),
+    ("after-a-gale", "weather.example,2024:coast/43", "harbour.example/notices/104"),
+    ("cross-posts", "town.example/calendar/8", "harbour.example/notices/104"),
+    ("festival-weather", "town.example/calendar/8", "weather.example,2024:coast/44"),
+    ("gales", "weather.example,2024:coast/43"),
+    ("same-picture", "weather.example,2024:coast/42", "town.example/calendar/9"),
+]
+"""All matches that are not history: the subscription and the ends of the items' ids."""
+
+
+def run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", "from xscl.cli import main; main()", "demo", "--once", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+def check(done: subprocess.CompletedProcess[str], consumer: str) -> None:
+    """All matches came, once each, and the figures at the end are right."""
+    assert done.returncode == 0, done.stderr
+    *matches, last = map(json.loads, done.stdout.splitlines())
+    assert sorted(map(_short, matches)) == NEWS
+    assert len({match["match"] for match in matches}) == len(NEWS)
+    figures = last["status"]
+    assert figures["consumer"] == consumer
+    assert (figures["subscriptions"], figures["joins"], figures["streams"]) == (5, 5, 4)
+    assert (figures["documents"], figures["rejected"]) == (12, 0)
+    assert figures["matches"] == len(NEWS) + 1  # and a gale in the history
+    assert (figures["feeds"], figures["feeds_failing"], figures["waiting"]) == (3, 0, 0)
+
+
+def _short(match: dict[str, Any]) -> tuple[str, ...]:
+    ids = (document.partition("#")[2] for document in match["documents"])
+    return (match["subscription"], *(i.removeprefix("http://").removeprefix("tag:") for i in ids))
+
+
+def test_without_spark(tmp_path: Path) -> None:
+    check(run_demo("--no-spark", "--json", "--data", str(tmp_path / "data")), "direct")
+
+
+@pytest.mark.spark
+def test_with_spark() -> None:
+    check(run_demo("--json"), "spark")
+
+
+def test_a_directory_with_data_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "state.duckdb").write_bytes(b"")
+    done = run_demo("--no-spark", "--data", str(tmp_path))
+    assert done.returncode == 1
+    assert done.stderr == (
+        f"xscl: {tmp_path} holds data already\nhint: the demonstration needs a new directory\n"
+    )
+
+
+@pytest.mark.parametrize("sample", samples.feeds(), ids=lambda sample: str(sample.name))
+def test_every_step_publishes_more_and_takes_nothing_back(sample: samples.Sample) -> None:
+    now = 1_800_000_000_000_000
+    steps = [parse_feed(sample.at(step), seen_at=now) for step in range(samples.STEPS + 1)]
+    assert {step.quality for step in steps} == {"strict"}
+    found = [[item.identity for item in step.items] for step in steps]
+    assert all(
+        later[: len(earlier)] == earlier for earlier, later in zip(found, found[1:], strict=False)
+    )
+    assert 0 < len(found[0]) < len(found[-1])
+    assert not any(item.clipped for item in steps[-1].items)

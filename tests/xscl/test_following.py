@@ -1,0 +1,327 @@
+"""Following feeds: what is new goes to the spool once, whatever happens in between."""
+
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from feeds.documents import Document
+from feeds.parse import parse_feed
+from feeds.spool import Spool
+from xscl.engine import Engine
+from xscl.followed import EVERYTHING, Feed, Feeds, FeedsError, feed_key, item_hash
+from xscl.following import VERSIONS, Fetching, follow, keep_polling, news, poll_now, prepare
+
+HOUR = 3_600_000_000
+
+
+def rss(*titles: str, extra: str = "") -> bytes:
+    items = "".join(f"<item><guid>{t.split()[0]}</guid><title>{t}</title></item>" for t in titles)
+    head = f"<title>Sample</title><link>http://sample.example/</link>{extra}"
+    return f'<rss version="2.0"><channel>{head}{items}</channel></rss>'.encode()
+
+
+@dataclass
+class Script:
+    """What the server answers to every request, and what it was asked."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    asked: list[dict[str, str]] = field(default_factory=list)
+
+
+class Server(ThreadingHTTPServer):
+    script: Script
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        script = self.server.script
+        script.asked.append({name.lower(): value for name, value in self.headers.items()})
+        self.send_response(script.status)
+        for name, value in script.headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(script.body)))
+        self.end_headers()
+        self.wfile.write(script.body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Tests have no log."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as running:
+        running.daemon_threads = True
+        running.script = Script(body=rss("one", "two"))
+        thread = threading.Thread(target=running.serve_forever, args=(0.02,))
+        thread.start()
+        yield running
+        running.shutdown()
+        thread.join()
+
+
+@dataclass
+class Place:
+    """An engine with its feeds and a spool."""
+
+    engine: Engine
+    feeds: Feeds
+    spool: Spool
+    fetching: Fetching
+
+    def poll(self) -> list[int]:
+        """Poll all feeds; how many items were new or changed in each."""
+        return [p.new for p in poll_now(self.feeds, self.spool, list(self.feeds), self.fetching)]
+
+    def spooled(self, after: int = 0) -> list[Document]:
+        return [d for n in self.spool.numbers(after) for d in self.spool.read(n)]
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server) -> Iterator[Place]:
+    fetching = Fetching((f"127.0.0.1:{server.server_port}",))
+    with Engine() as engine, Feeds(engine) as feeds, Spool(tmp_path / "spool") as spool:
+        yield Place(engine, feeds, spool, fetching)
+
+
+@pytest.fixture
+def feed(place: Place, server: Server) -> Feed:
+    url = f"http://127.0.0.1:{server.server_port}/feed"
+    return follow(place.engine, place.feeds, url, stream="news", tags=("daily",))[0]
+
+
+# -- The table of feeds --------------------------------------------------------------------
+
+
+def test_a_feed_is_kept_as_it_was_added(place: Place) -> None:
+    added = place.feeds.add("http://www.a.example/x", tags=("t", "u"), every=60, now=5)
+    assert list(place.feeds) == [added]
+    assert added.stream == "a.example"
+    assert added.streams == ("a.example", "t", "u", EVERYTHING)
+    assert place.feeds.due(5) == [added]
+    assert place.feeds.due(4) == []
+
+
+def test_streams_named_after_hosts_do_not_collide(place: Place) -> None:
+    names = [place.feeds.add(f"http://1a.example/{n}").stream for n in range(3)]
+    assert names == ["_1a.example", "_1a.example_2", "_1a.example_3"]
+
+
+@pytest.mark.parametrize("name", ["a b", "", "1a", "a//b", "a>b"])
+def test_a_name_that_no_query_could_use_is_refused(place: Place, name: str) -> None:
+    with pytest.raises(FeedsError, match="is no name of a stream"):
+        place.feeds.add("http://a.example/", tags=(name,))
+    assert list(place.feeds) == []
+
+
+def test_the_same_feed_twice_is_refused(place: Place) -> None:
+    place.feeds.add("http://a.example/")
+    with pytest.raises(FeedsError, match="is followed already"):
+        place.feeds.add("http://a.example/")
+
+
+def test_found_by_address_key_or_stream(place: Place) -> None:
+    one = place.feeds.add("http://a.example/1", stream="s")
+    assert place.feeds["http://a.example/1"] == place.feeds[one.key] == place.feeds["s"] == one
+    place.feeds.add("http://a.example/2", stream="s")
+    with pytest.raises(FeedsError, match="2 feeds are on the stream 's'"):
+        place.feeds["s"]
+    with pytest.raises(FeedsError, match="there is no feed 'nix'"):
+        place.feeds["nix"]
+
+
+def test_no_secret_of_the_address_is_shown() -> None:
+    url = "https://ann:pass@a.example:8443/f?token=secret"
+    feed = Feed(feed_key(url), url, "s", (), 60, 0)
+    assert feed.key.startswith("a.example-")
+    assert feed.shown_url == "https://a.example:8443/f?token=secret"
+    assert feed.public_url == "https://a.example:8443/f"
+    assert feed.request.url == url
+
+
+# -- What is new ---------------------------------------------------------------------------
+
+
+def items(*titles: str, seen_at: int = 1) -> tuple[object, ...]:
+    return parse_feed(rss(*titles), seen_at=seen_at).items
+
+
+FEED = Feed("k", "http://a.example/", "s", (), 60, 0)
+
+
+def test_all_is_new_at_first_and_nothing_the_second_time() -> None:
+    first = news(FEED, parse_feed(rss("one", "two"), seen_at=1).items, {})
+    assert [d.id for d in first.documents] == ["k#two", "k#one"]  # feeds begin with the newest
+    assert all(d.history and d.streams == ("s", EVERYTHING) for d in first.documents)
+    seen = {name: (digest, versions) for name, digest, versions in first.items}
+    again = news(FEED, parse_feed(rss("one", "two"), seen_at=2).items, seen)
+    assert again.documents == again.items == ()
+
+
+def test_a_changed_item_is_passed_on_a_bounded_number_of_times() -> None:
+    followed, seen, passed = replace(FEED, polls=1), {}, 0
+    for number in range(VERSIONS + 5):
+        found = news(followed, parse_feed(rss(f"one {number}"), seen_at=number).items, seen)
+        seen |= {name: (digest, versions) for name, digest, versions in found.items}
+        passed += len(found.documents)
+        assert not any(d.history for d in found.documents)
+    assert passed == VERSIONS
+
+
+def test_dates_do_not_make_a_version() -> None:
+    date = b"<pubDate>Mon, 06 May 2024 06:00:00 GMT</pubDate></item>"
+    dated = rss("one").replace(b"</item>", date)
+    one, other = (parse_feed(xml, seen_at=9).items[0] for xml in (rss("one"), dated))
+    assert one.canonical != other.canonical
+    assert item_hash(one.canonical) == item_hash(other.canonical)
+
+
+# -- Polling -------------------------------------------------------------------------------
+
+
+def test_the_first_poll_is_history_and_the_next_brings_what_is_new(
+    place: Place, feed: Feed, server: Server
+) -> None:
+    assert place.poll() == [2]
+    assert [d.history for d in place.spooled()] == [True, True]
+    server.script.body = rss("three", "one", "two changed")
+    assert place.poll() == [2]
+    later = place.spooled(after=1)
+    assert sorted(d.id for d in later) == [f"{feed.key}#three", f"{feed.key}#two"]
+    assert not any(d.history for d in later)
+    assert place.poll() == [0]
+    assert place.spool.latest() == 2
+
+
+def test_validators_go_back_byte_for_byte(place: Place, feed: Feed, server: Server) -> None:
+    server.script.headers = {"ETag": 'W/"x-1"', "Last-Modified": "Mon, 06 May 2024 06:00:00 GMT"}
+    place.poll()
+    server.script.status, server.script.body = 304, b""
+    assert place.poll() == [0]
+    assert server.script.asked[1]["if-none-match"] == 'W/"x-1"'
+    assert server.script.asked[1]["if-modified-since"] == "Mon, 06 May 2024 06:00:00 GMT"
+    assert place.feeds[feed.key].state == "ok"
+    assert place.feeds[feed.key].unchanged == 1
+
+
+def test_errors_are_kept_and_go_away(place: Place, feed: Feed, server: Server) -> None:
+    server.script.status = 500
+    place.poll()
+    failing = place.feeds[feed.key]
+    assert (failing.state, failing.failures) == ("failing", 1)
+    assert failing.error == "the server answered 500 Internal Server Error"
+    server.script.status, server.script.body = 200, b"<rss><channel>"
+    place.poll()
+    assert str(place.feeds[feed.key].error).startswith("the feed cannot be read: ")
+    assert place.feeds[feed.key].next_poll > failing.next_poll
+    server.script.body = rss("one")
+    assert place.poll() == [1]
+    assert place.spooled()[0].history
+    assert (place.feeds[feed.key].state, place.feeds[feed.key].failures) == ("ok", 0)
+
+
+def test_a_page_that_names_feeds_says_so(place: Place, feed: Feed, server: Server) -> None:
+    link = '<link rel="alternate" type="application/rss+xml" href="/real.rss">'
+    server.script.body = f"<!DOCTYPE html><html><head>{link}</head></html>".encode()
+    place.poll()
+    assert str(place.feeds[feed.key].error).endswith("/real.rss")
+
+
+def test_a_feed_that_is_gone_is_not_due_again(place: Place, feed: Feed, server: Server) -> None:
+    server.script.status = 410
+    place.poll()
+    assert place.feeds[feed.key].state == "gone"
+    assert place.feeds.due(1 << 62) == []
+
+
+def test_a_private_address_is_refused(place: Place, feed: Feed, server: Server) -> None:
+    place.fetching = Fetching()
+    place.poll()
+    assert place.feeds[feed.key].state == "failing"
+    assert server.script.asked == []
+
+
+def test_the_feeds_wish_for_rest_is_heard(place: Place, feed: Feed, server: Server) -> None:
+    server.script.body = rss("one", extra="<ttl>300</ttl>")
+    place.poll()
+    polled = place.feeds[feed.key]
+    assert polled.polled is not None
+    assert polled.next_poll - polled.polled >= 5 * HOUR
+    place.fetching = replace(place.fetching, quick=True)
+    place.poll()
+    polled = place.feeds[feed.key]
+    assert polled.polled is not None
+    assert polled.next_poll - polled.polled == HOUR
+
+
+def test_what_was_appended_but_not_recorded_is_not_appended_again(
+    place: Place, feed: Feed, server: Server
+) -> None:
+    found = news(feed, parse_feed(rss("one", "two"), seen_at=1).items, {})
+    place.spool.append(found.documents, 1)  # and then the process was killed
+    with Feeds(place.engine, place.spool.directory) as reopened:
+        assert len(reopened.items(feed)) == 2
+        assert reopened[feed.key].polls == 1
+    server.script.body = rss("three", "one", "two")
+    assert place.poll() == [1]
+    assert not place.spooled(after=1)[0].history
+
+
+def test_a_feed_added_again_brings_nothing_twice(place: Place, feed: Feed) -> None:
+    place.poll()
+    place.feeds.remove(feed)
+    assert list(place.feeds) == []
+    place.feeds.add(feed.url)
+    assert place.poll() == [0]
+
+
+def test_polling_goes_on_until_it_is_stopped(place: Place, feed: Feed, server: Server) -> None:
+    stopping, failures = threading.Event(), []
+
+    def poll() -> None:
+        try:
+            keep_polling(place.feeds, place.spool, place.fetching, stopping)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=poll)
+    thread.start()
+    for _ in range(100):
+        if place.spool.latest() or failures:
+            break
+        stopping.wait(0.1)
+    stopping.set()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert failures == []
+    assert len(server.script.asked) == 1
+
+
+# -- Lateness ------------------------------------------------------------------------------
+
+
+def lateness(engine: Engine) -> dict[str, int]:
+    rows = engine.sql("SELECT name, lateness FROM state.stream").to_pylist()
+    return {row["name"]: row["lateness"] for row in rows}
+
+
+def test_items_may_come_two_polls_late(place: Place) -> None:
+    follow(place.engine, place.feeds, "http://a.example/", stream="a", every=3 * 3600)
+    follow(place.engine, place.feeds, "http://b.example/", stream="b", every=60)
+    assert lateness(place.engine) == {"a": 6 * HOUR, "b": HOUR, EVERYTHING: 6 * HOUR}
+
+
+def test_a_stream_that_is_subscribed_to_keeps_its_lateness(place: Place) -> None:
+    prepare(place.engine)
+    place.engine.subscribe("q", "feeds//item->a[./title->t]")
+    place.engine.subscribe("r", "early//item->a[./title->t]")
+    added = follow(place.engine, place.feeds, "http://a.example/", stream="a", tags=["early"])
+    assert added[1] == ["early"]
+    assert lateness(place.engine) == {"a": 2 * HOUR, EVERYTHING: 2 * HOUR}
