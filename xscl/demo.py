@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from xscl.engine import Engine
@@ -126,8 +126,12 @@ def demonstrate(
             )
             tell("Spark starts in some ten seconds" if spark else "without Spark")
             service.run(server.finished if once else None)
-    with home.hold("demo"), Engine(home.database) as engine:
-        return status(engine, home)
+    with (
+        home.hold("demo"),
+        Engine(home.database) as engine,
+        closing(engine.store()) as store,
+    ):
+        return status(store, home)
 
 
 def _register(home: Home, server: Publisher) -> None:

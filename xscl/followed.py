@@ -28,6 +28,7 @@ from feeds.fetch import FeedState
 from feeds.spool import Spool
 from xscl.engine import Engine
 from xscl.errors import XsclError
+from xscl.store import Store
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS state.feed(
@@ -139,8 +140,7 @@ class Feeds:
     def __init__(self, engine: Engine, spool: Path | None = None) -> None:
         self._store = engine.store()
         try:
-            with self._store.transaction():
-                self._store.connection.execute(SCHEMA)
+            create_tables(self._store)
             if spool is not None and spool.is_dir():
                 self._catch_up(Spool(spool, read_only=True))
         except BaseException:
@@ -270,6 +270,12 @@ _ITEM = pa.schema(
         ("versions", pa.int32()),
     ]
 )
+
+
+def create_tables(store: Store) -> None:
+    """Make the tables of feeds if the store has none yet."""
+    with store.transaction():
+        store.connection.execute(SCHEMA)
 
 
 def ticks() -> int:

@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
@@ -25,6 +25,7 @@ from xscl.match import Matches
 from xscl.pipeline import Consumer, DirectConsumer
 from xscl.sink import EngineSink
 from xscl.status import status
+from xscl.store import Store
 
 REPORT = 0.5
 """Seconds between two looks at how the service is doing."""
@@ -59,10 +60,11 @@ class Service:
             Engine(home.database) as engine,
             Spool(home.spool) as spool,
             Feeds(engine, home.spool) as feeds,
+            closing(engine.store()) as store,
         ):
-            self._report(engine)
+            self._report(store)
             fetch = self._thread("fetcher", lambda: self._fetch(feeds, spool))
-            report = self._thread("reporter", lambda: self._keep_reporting(engine, until))
+            report = self._thread("reporter", lambda: self._keep_reporting(store, until))
             try:
                 with self._consuming(engine, spool) as consumer:
                     self._consumer = consumer
@@ -74,7 +76,7 @@ class Service:
                 report.join()
             if self._errors:
                 raise self._errors[0]
-            self._report(engine)
+            self._report(store)
 
     def stop(self) -> None:
         """Ask for the end; from any thread or signal handler."""
@@ -103,15 +105,15 @@ class Service:
     def _fetch(self, feeds: Feeds, spool: Spool) -> None:
         keep_polling(feeds, spool, self._serving.fetching, self._stopping)
 
-    def _keep_reporting(self, engine: Engine, until: threading.Event | None) -> None:
+    def _keep_reporting(self, store: Store, until: threading.Event | None) -> None:
         while not self._stopping.wait(REPORT):
             last = until is not None and until.is_set()
-            if self._report(engine) == 0 and last:
+            if self._report(store) == 0 and last:
                 self.stop()
 
-    def _report(self, engine: Engine) -> int:
+    def _report(self, store: Store) -> int:
         """Write status.json, and return how many documents wait."""
-        found = status(engine, self._home)
+        found = status(store, self._home)
         self._home.write_status({**found.as_dict(), "pid": os.getpid(), "written": ticks()})
         return found.waiting
 

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from feeds.documents import Document
 from feeds.spool import Spool, SpoolError
-from xscl.engine import Engine
+from xscl.followed import create_tables
 from xscl.home import Home
 from xscl.pipeline import DIRECT, position_of_spark
-from xscl.sink import EngineSink
+from xscl.store import Store
 
 # What `Matches` would expand to, without expanding it.
 _MATCHES = """
@@ -23,22 +24,34 @@ WHERE s.since <= least(d1.first, d2.first)
   AND (s.updates OR (d1.version = 1 AND d2.version = 1))
 """
 
+# In the order of the fields of `Status`.
 _COUNTS = f"""
 SELECT
-    (SELECT count(*) FROM state.subscription) AS subscriptions,
-    (SELECT count(DISTINCT template) FROM state.subscription) AS templates,
-    (SELECT count(DISTINCT qid) FROM state.subscription) AS joins,
+    (SELECT count(*) FROM state.subscription),
+    (SELECT count(DISTINCT template) FROM state.subscription),
+    (SELECT count(DISTINCT qid) FROM state.subscription),
     (SELECT count(DISTINCT stream) FROM (
         SELECT name AS stream FROM state.stream
         UNION SELECT unnest(reads) FROM state.subscription
         UNION SELECT publish FROM state.subscription WHERE publish IS NOT NULL
-        UNION SELECT unnest(streams) FROM state.document)) AS streams,
-    (SELECT count(*) FROM state.document) AS documents,
-    (SELECT count(*) FROM state.rejected) AS rejected,
-    ({_MATCHES}) AS matches,
-    (SELECT count(*) FROM state.feed) AS feeds,
-    (SELECT count(*) FROM state.feed WHERE error IS NOT NULL) AS feeds_failing
+        UNION SELECT unnest(streams) FROM state.document)),
+    (SELECT count(*) FROM state.document),
+    (SELECT count(*) FROM state.rejected),
+    ({_MATCHES}),
+    (SELECT count(*) FROM state.feed),
+    (SELECT count(*) FROM state.feed WHERE error IS NOT NULL)
 """
+_NAMES = (
+    "subscriptions",
+    "templates",
+    "joins",
+    "streams",
+    "documents",
+    "rejected",
+    "matches",
+    "feeds",
+    "feeds_failing",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,10 +99,17 @@ class Status:
         )
 
 
-def status(engine: Engine, home: Home) -> Status:
-    """Return the figures as they are now; the tables of feeds must exist."""
-    counts: dict[str, int] = engine.sql(_COUNTS).to_pylist()[0]
-    spark, direct = _positions(engine, home)
+def status(store: Store, home: Home) -> Status:
+    """Return the figures as they are now.
+
+    A running engine may be at work in another thread: the store is one of its
+    own (`Engine.store`), which sees whole batches only.
+    """
+    create_tables(store)
+    counts = dict(zip(_NAMES, store.fetch(_COUNTS)[0], strict=True))
+    ledger = _Ledger(store)
+    spark = position_of_spark(ledger, home.checkpoint)
+    direct = ledger.consumed(DIRECT) or 0
     position = max(spark, direct)
     latest, waiting, oldest = _spooled(home, position)
     return Status(
@@ -102,10 +122,21 @@ def status(engine: Engine, home: Home) -> Status:
     )
 
 
-def _positions(engine: Engine, home: Home) -> tuple[int, int]:
-    """Return the last segment that came through Spark, and through the direct consumer."""
-    sink = EngineSink(engine)
-    return position_of_spark(sink, home.checkpoint), sink.consumed(DIRECT) or 0
+@dataclass(frozen=True, slots=True)
+class _Ledger:
+    """The ledger of consumed batches, as a sink that only answers questions."""
+
+    store: Store
+
+    def consumed(self, query_id: str) -> int | None:
+        """Return the last batch in the ledger under a query id."""
+        ((batch,),) = self.store.fetch(
+            "SELECT max(batch_id) FROM state.ledger WHERE query_id = ?", [query_id]
+        )
+        return None if batch is None else int(batch)
+
+    def consume(self, documents: list[Document], query_id: str, batch_id: int) -> None:
+        raise AssertionError("whoever asks for the status consumes nothing")
 
 
 def _spooled(home: Home, position: int) -> tuple[int, int, int]:

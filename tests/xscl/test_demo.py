@@ -1,5 +1,6 @@
 """The demonstration: every subscription has its match, with Spark and without."""
 
+import itertools
 import json
 import os
 import subprocess
@@ -82,7 +83,7 @@ def test_every_step_publishes_more_and_takes_nothing_back(sample: samples.Sample
     assert {step.quality for step in steps} == {"strict"}
     found = [[item.identity for item in step.items] for step in steps]
     assert all(
-        later[: len(earlier)] == earlier for earlier, later in zip(found, found[1:], strict=False)
+        later[: len(earlier)] == earlier for earlier, later in itertools.pairwise(found)
     )
     assert 0 < len(found[0]) < len(found[-1])
     assert not any(item.clipped for item in steps[-1].items)

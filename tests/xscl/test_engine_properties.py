@@ -11,6 +11,7 @@ plant faults in the oracle's queries that the comparison must find.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +25,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import xscl
-from tests.oracle import Match, matches, predicate_variables, replay
+from tests.oracle import Match, arrivals, matches, predicate_variables, replay
 from tests.strategies import (
     And,
     Axis,
@@ -53,11 +54,13 @@ from tests.strategies import (
     shuffles,
 )
 
-CUTS = st.lists(st.booleans(), min_size=6, max_size=6)
+CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 ONE_BATCH, ONE_BY_ONE = (False,), (True,)
 
 
 def _examples(number: int) -> settings:
+    """Return settings for so many examples, or XSCL_EXAMPLES times as many (soaks)."""
+    number *= int(os.environ.get("XSCL_EXAMPLES", "1"))
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
     return settings(max_examples=number, deadline=None, suppress_health_check=slow)
 
@@ -164,8 +167,11 @@ def _agrees(found: Sequence[Delivered], case: Case) -> None:
     expected = replay(case.events, case.lateness)
     assert Counter(made.match for made in found) == Counter(expected.keys())
     assert len({made.id for made in found}) == len(found)
+    when = {row.id: row.document.timestamp for row in arrivals(case.events)}
     for made in found:
+        times = [when[document] for document in made.match[1]]
         assert dict(made.sequences) == expected[made.match]
+        assert made.times == (min(times), max(times))
 
 
 # -- What the cases contain ------------------------------------------------------------------
@@ -346,30 +352,30 @@ def _count(case: Case) -> None:
 # -- Properties ------------------------------------------------------------------------------
 
 
-@_examples(200)
+@_examples(75)
 @given(case=cases(), cuts=CUTS)
 def test_engine_equals_oracle(case: Case, cuts: list[bool]) -> None:
     _count(case)
     _agrees(run(case, cuts), case)
 
 
-@_examples(140)
+@_examples(55)
 @given(case=histories(), cuts=CUTS)
 def test_engine_equals_oracle_while_people_come_and_go(case: Case, cuts: list[bool]) -> None:
     _count(case)
     _agrees(run(case, cuts), case)
 
 
-@_examples(50)
+@_examples(12)
 @given(case=cases(), cuts=CUTS)
 def test_output_does_not_depend_on_batch_cuts(case: Case, cuts: list[bool]) -> None:
     _count(case)
     once = frozenset(run(case, ONE_BATCH))
     assert frozenset(run(case, ONE_BY_ONE)) == once
-    assert frozenset(run(case, cuts)) == once
+    _agrees(run(case, cuts), case)
 
 
-@_examples(50)
+@_examples(15)
 @given(pair=shuffles(), cuts=CUTS)
 def test_output_does_not_depend_on_order_of_arrival_within_lateness(
     pair: tuple[Case, Case], cuts: list[bool]
@@ -381,7 +387,7 @@ def test_output_does_not_depend_on_order_of_arrival_within_lateness(
     _agrees(found, in_order)
 
 
-@_examples(40)
+@_examples(12)
 @given(case=cases(), data=st.data())
 def test_output_does_not_depend_on_the_order_of_subscribing(
     case: Case, data: st.DataObject
@@ -392,7 +398,7 @@ def test_output_does_not_depend_on_the_order_of_subscribing(
     assert frozenset(run(other)) == frozenset(run(case))
 
 
-@_examples(25)
+@_examples(8)
 @given(case=histories(), cuts=CUTS, data=st.data())
 def test_a_file_closed_and_opened_again_changes_nothing(
     case: Case, cuts: list[bool], data: st.DataObject
@@ -402,15 +408,6 @@ def test_a_file_closed_and_opened_again_changes_nothing(
     found = run_in_file(case, cuts, pause)
     _agrees(found, case)
     assert frozenset(found) == frozenset(run(case, cuts))
-
-
-@_examples(40)
-@given(case=cases())
-def test_times_span_the_documents(case: Case) -> None:
-    times = {doc.id: doc.timestamp for doc in case.documents}
-    for made in run(case, ONE_BATCH):
-        parts = [times[document] for document in made.match[1]]
-        assert made.times == (min(parts), max(parts))
 
 
 # -- Planted faults --------------------------------------------------------------------------
@@ -525,10 +522,10 @@ def _sensitive() -> Case:
 
 @pytest.fixture(scope="module")
 def fixed() -> list[tuple[Case, Counter[Match]]]:
-    """Return the same fifty-one cases on every run, each with what the engine delivers."""
+    """Return the same few cases on every run, each with what the engine delivers."""
     made = [_sensitive()]
 
-    @settings(_examples(50), derandomize=True, database=None, phases=[Phase.generate])
+    @settings(_examples(20), derandomize=True, database=None, phases=[Phase.generate])
     @given(cases())
     def collect(case: Case) -> None:
         made.append(case)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +15,6 @@ from xscl.cli.options import DATA, Data, Json, home
 from xscl.cli.output import say, say_json
 from xscl.cli.queries import query_text
 from xscl.engine import Engine
-from xscl.followed import Feeds
 from xscl.home import SERVICE, Home, HomeError
 from xscl.status import Status
 from xscl.status import status as figures
@@ -118,8 +118,12 @@ def status(as_json: Json = False, data: Data = DATA) -> None:
     if holder is not None and holder.command == SERVICE:
         found, note = _of_service(place, holder.pid)
     else:
-        with place.hold("status"), Engine(place.database) as engine, Feeds(engine):
-            found, note = figures(engine, place), None
+        with (
+            place.hold("status"),
+            Engine(place.database) as engine,
+            closing(engine.store()) as store,
+        ):
+            found, note = figures(store, place), None
     if as_json:
         say_json({**found.as_dict(), "service": None if note is None else holder and holder.pid})
         return

@@ -1,0 +1,27 @@
+SELECT
+  t.qid,
+  v0.doc1 AS doc1,
+  v0.doc2 AS doc2,
+  v0.above1 AS node1,
+  v0.node1 AS node2,
+  v1.node1 AS node3,
+  v0.above2 AS node4,
+  v0.node2 AS node5,
+  v1.node2 AS node6,
+  t.wl
+FROM R_T AS t
+CROSS JOIN several1 AS v0
+CROSS JOIN several1 AS v1
+WHERE
+  v0.pair1 = t.p0
+  AND v0.pair2 = t.p2
+  AND v1.pair1 = t.p1
+  AND v1.above1 = v0.above1
+  AND v1.doc1 = v0.doc1
+  AND v1.pair2 = t.p3
+  AND v1.above2 = v0.above2
+  AND v1.doc2 = v0.doc2
+  AND (
+    CASE WHEN t.op = 0 THEN v0.gap > 0 AND v0.gap <= t.wl ELSE ABS(v0.gap) <= t.wl END
+    AND v0.age <= t.keep
+  )

@@ -1,0 +1,44 @@
+"""Interned values: keys stay exact even where the hash collides all the time."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from templates.registry import SCHEMA
+from templates.values import intern_values, key_of
+
+
+def weak(text: str, salt: int) -> int:
+    """A hash with two values for every salt."""
+    return 2 * salt + len(text) % 2
+
+
+@pytest.fixture(scope="module")
+def connection() -> duckdb.DuckDBPyConnection:
+    connection = duckdb.connect()
+    connection.execute("CREATE SCHEMA state;" + SCHEMA)
+    return connection
+
+
+@given(st.lists(st.lists(st.text("ab", max_size=3), unique=True, max_size=6), max_size=4))
+def test_equal_keys_mean_equal_texts(
+    connection: duckdb.DuckDBPyConnection, batches: list[list[str]]
+) -> None:
+    connection.execute("DELETE FROM state.value")
+    keys: dict[str, int] = {}
+    for batch in batches:
+        interned = intern_values(connection, batch, weak)
+        for text, key, known in zip(batch, interned.keys.tolist(), interned.known, strict=True):
+            assert known == (text in keys)
+            assert keys.setdefault(text, key) == key
+    assert len(set(keys.values())) == len(keys)
+    stored = connection.execute("SELECT strVal, key FROM state.value").fetchall()
+    assert dict(stored) == keys
+
+
+def test_keys_are_the_same_in_every_process() -> None:
+    assert key_of("Danny Ayers") == 10546532991596268068
+    assert key_of("Danny Ayers", 1) != key_of("Danny Ayers")

@@ -1,0 +1,313 @@
+"""The engine's promises that are not about which matches there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import xscl
+from xscl.errors import (
+    NameTaken,
+    QueryError,
+    SqlError,
+    StoreError,
+    StreamCycle,
+    StreamInUse,
+    UnknownSubscription,
+)
+
+TWICE = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
+SHARED = (
+    "S//item->i[./category->c] FOLLOWED BY{c=d, 10} S//item->j[./category->d]",
+    b"<item><category>x</category><category>y</category><category>z</category></item>",
+)
+
+
+@pytest.fixture
+def engine() -> Iterator[xscl.Engine]:
+    with xscl.Engine() as engine:
+        yield engine
+
+
+def document(time: int, xml: bytes = b"<a>k</a>", stream: str = "S") -> xscl.Document:
+    return xscl.Document(stream, f"{stream}{time}", time, xml)
+
+
+def count(engine: xscl.Engine, relation: str) -> int:
+    return int(engine.sql(f"SELECT count(*) AS n FROM {relation}")["n"][0].as_py())
+
+
+# -- Matches -------------------------------------------------------------------------------
+
+
+def test_push_returns_a_sequence(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    matches = engine.push(document(t) for t in range(3))
+    assert len(matches) == 3
+    assert matches[0] == next(iter(matches))
+    assert matches[-1].documents == list(matches)[-1].documents
+    assert matches[1:] == list(matches)[1:]
+    assert matches + matches[:1] == [*matches, matches[0]]
+    with pytest.raises(IndexError):
+        matches[3]
+
+
+def test_equal_subscriptions_share_a_row_and_each_gets_its_matches(engine: xscl.Engine) -> None:
+    engine.subscribe("one", TWICE)
+    engine.subscribe("two", "S//a->first FOLLOWED BY{second=first, 10} S//a->second")
+    matches = engine.push([document(1), document(2)])
+    assert [(m.subscription, sorted(m.bindings)) for m in matches] == [
+        ("one", ["x", "y"]),
+        ("two", ["first", "second"]),
+    ]
+    assert count(engine, "R_T_1") == 1
+    assert count(engine, "R_sub") == 2
+
+
+def test_select_distinct_makes_one_match_of_a_pair_of_documents(engine: xscl.Engine) -> None:
+    query, xml = SHARED
+    engine.subscribe("each", query)
+    engine.subscribe("once", f"SELECT DISTINCT * FROM {query}")
+    matches = engine.push([document(1, xml), document(2, xml)])
+    assert [m.subscription for m in matches].count("each") == 3
+    (once,) = [m for m in matches if m.subscription == "once"]
+    assert [node.value for node in once.bindings["c"]] == ["x", "y", "z"]
+    assert [node.value for node in once.bindings["d"]] == ["x", "y", "z"]
+
+
+def test_kept_matches_can_be_read_again_from_a_position(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    first = engine.push([document(1), document(2)])
+    second = engine.push([document(3)])
+    assert list(engine.matches()) == [*first, *second]
+    assert list(engine.matches(after=first[-1])) == list(second)
+
+
+def test_a_match_id_is_the_same_in_another_engine(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    (match,) = engine.push([document(1), document(2)])
+    with xscl.Engine() as other:
+        other.subscribe("other", TWICE)
+        other.subscribe("q", TWICE)
+        other.push([document(1)])
+        ids = {m.subscription: m.id for m in other.push([document(2)])}
+    assert ids["q"] == match.id != ids["other"]
+
+
+def test_constructed_documents(engine: xscl.Engine) -> None:
+    engine.subscribe(
+        "q",
+        """SELECT <hit n="{y} {{1}}"><t>{x/b}</t>{string(x/b)}{x/@n} &lt;{z}</hit>
+           FROM S//a->x[./b->z] FOLLOWED BY{z=y, 10} S//c->y""",
+    )
+    pushed = [document(1, b'<a n="7"><b>k</b>!</a>'), document(2, b"<c>k</c>")]
+    (match,) = engine.push(pushed)
+    assert match.xml() == b'<hit n="k {1}"><t><b>k</b></t>k7 &lt;<b>k</b></hit>'
+
+
+def test_a_block_alone_is_a_filter_with_one_match_for_a_document(engine: xscl.Engine) -> None:
+    engine.subscribe("f", "S//item[contains(title, 'feed')]->i")
+    pushed = [
+        document(1, b"<r><item><title>a feed</title></item><item><title>feeds</title></item></r>"),
+        document(2, b"<r><item><title>nothing</title></item></r>"),
+    ]
+    (match,) = engine.push(pushed)
+    assert match.documents == ("S1",)
+    assert [node.path for node in match.bindings["i"]] == ["/r[1]/item[1]", "/r[1]/item[2]"]
+    assert count(engine, "R_bin") == 0
+
+
+# -- Publishing ----------------------------------------------------------------------------
+
+
+def chain(engine: xscl.Engine) -> None:
+    engine.subscribe("pairs", f"{TWICE} PUBLISH P")
+    engine.subscribe("triples", "P//a->p FOLLOWED BY{p=z, 10} S//a->z")
+
+
+@pytest.mark.parametrize("cuts", [[4], [1, 1, 1, 1], [2, 2], [3, 1]])
+def test_published_documents_are_joined_whatever_the_batches(cuts: list[int]) -> None:
+    stream = [document(t) for t in range(1, 5)]
+    with xscl.Engine() as engine:
+        chain(engine)
+        found = []
+        for size in cuts:
+            pushed, stream = stream[:size], stream[size:]
+            found.extend(m for m in engine.push(pushed) if m.subscription == "triples")
+        # pairs (1,2) (1,3) (2,3) (1,4)...: each with every later document, two nodes each
+        assert len({m.id for m in found}) == len(found) == 2 * (2 + 1 + 1)
+
+
+def test_a_reader_of_a_published_stream_keeps_its_publisher(engine: xscl.Engine) -> None:
+    chain(engine)
+    with pytest.raises(StreamInUse, match="'triples' still reads"):
+        engine.unsubscribe("pairs")
+    engine.unsubscribe("triples")
+    engine.unsubscribe("pairs")
+
+
+def test_a_cycle_of_streams_is_refused_and_leaves_nothing(engine: xscl.Engine) -> None:
+    engine.subscribe("there", "A//a->x PUBLISH B")
+    with pytest.raises(StreamCycle, match="cycle"):
+        engine.subscribe("back", "B//a->x PUBLISH A")
+    assert [s.name for s in engine.subscriptions] == ["there"]
+
+
+# -- Subscribing ---------------------------------------------------------------------------
+
+
+def test_registration_is_all_or_nothing(engine: xscl.Engine) -> None:
+    with pytest.raises(QueryError) as caught:
+        engine.subscribe_many([("one", TWICE), ("two", "S//a FOLLOWED"), ("three", TWICE)])
+    assert caught.value.__notes__ == ["in row 2, subscription 'two'"]
+    assert engine.subscriptions == ()
+    with pytest.raises(NameTaken):
+        engine.subscribe_many([("one", TWICE), ("one", TWICE)])
+    assert engine.subscriptions == ()
+    engine.subscribe_many([("one", TWICE), ("two", TWICE)])
+    assert len(engine.push([document(1), document(2)])) == 2
+
+
+def test_names_are_taken_once_and_near_misses_are_suggested(engine: xscl.Engine) -> None:
+    engine.subscribe("books", TWICE)
+    with pytest.raises(NameTaken, match="'books'"):
+        engine.subscribe("books", TWICE)
+    with pytest.raises(UnknownSubscription) as caught:
+        engine.unsubscribe("boks")
+    assert caught.value.hint == "did you mean 'books'?"
+
+
+def test_removing_frees_the_state(engine: xscl.Engine) -> None:
+    engine.subscribe("keep", TWICE)
+    engine.subscribe(
+        "drop", "S//b->x[./c->u][./d->v] JOIN{u=w AND v=z, INF} S//b->y[./c->w][./d->z]"
+    )
+    engine.push([document(1), document(2, b"<b><c>1</c><d>2</d></b>")])
+    before = count(engine, "R_bin"), count(engine, "R_doc")
+    engine.unsubscribe("drop")
+    assert (count(engine, "R_bin"), count(engine, "R_doc")) == (1, 1)
+    assert before == (3, 4)
+    engine.unsubscribe("keep")
+    for table in ("variable", "pair", "template", "value", "times", "node", "binding", "text"):
+        assert count(engine, f"state.{table}") == 0, table
+
+
+def test_windows_free_the_state(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    for time in range(0, 10_000, 100):
+        engine.push([document(time)])
+    assert count(engine, "R_bin") == 1
+    assert count(engine, "state.text") == 1
+
+
+# -- Documents -----------------------------------------------------------------------------
+
+
+def test_the_same_document_again_changes_nothing(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    engine.push([document(1), document(2)])
+    assert engine.push([document(1), document(2)]) == []
+    assert count(engine, "documents") == 2
+
+
+def test_a_new_version_reaches_those_who_asked_for_updates(engine: xscl.Engine) -> None:
+    engine.subscribe("new", TWICE)
+    engine.subscribe("all", TWICE, updates=True)
+    engine.push([document(1), xscl.Document("S", "item", 2, b"<a>k</a>")])
+    matches = engine.push([xscl.Document("S", "item", 3, b"<a t='2'>k</a>")])
+    assert [(m.subscription, m.documents) for m in matches] == [("all", ("S1", "item@2"))]
+
+
+def test_a_bad_document_is_recorded_and_disturbs_no_other(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    bad = xscl.Document("S", "bad", 1, b"<a>k</a")
+    assert len(engine.push([document(1), bad, document(2)])) == 1
+    (rejected,) = engine.sql("SELECT * FROM rejected").to_pylist()
+    assert (rejected["id"], rejected["reason"], rejected["line"]) == ("bad", "xml_syntax", 1)
+    with pytest.raises(Exception, match=r"line 1"):
+        engine.push([document(3), bad], strict=True)
+    assert len(engine.push([document(3)])) == 2
+
+
+def test_a_document_of_several_streams_never_meets_itself(engine: xscl.Engine) -> None:
+    engine.subscribe("q", "S//a->x JOIN{x=y, 10} R//a->y")
+    both = xscl.Document(("S", "R"), "d", 1, b"<a>k</a>")
+    assert engine.push([both]) == []
+    assert len(engine.push([document(2, stream="R")])) == 1
+
+
+def test_a_batch_of_a_consumer_counts_once(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    engine.push([document(1)], source=("spark", 0))
+    assert engine.consumed("spark") == 0
+    assert engine.push([document(2)], source=("spark", 0)) == []
+    assert count(engine, "documents") == 1
+    assert engine.consumed("direct") is None
+
+
+# -- SQL, explain, the store ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM state.document",
+        "SELECT 1; DROP TABLE state.document",
+        "SET memory_limit = '1GB'",
+        "",
+        "ATTACH 'x.db'",
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * FROM '/etc/passwd'",
+        "SELECT * FROM engine",
+    ],
+)
+def test_sql_reads_the_relations_and_nothing_else(engine: xscl.Engine, statement: str) -> None:
+    with pytest.raises(SqlError):
+        engine.sql(statement)
+    assert count(engine, "R_bin") == 0
+
+
+def test_explain_tells_what_is_shared(engine: xscl.Engine) -> None:
+    engine.subscribe("one", TWICE)
+    engine.subscribe("two", TWICE)
+    text = engine.explain("one")
+    for part in (
+        "template 1: 2 subscriptions in 1 distinct join",
+        "x: S//a",
+        "a.t1 < b.t0 and b.t1 - a.t1 <= T",
+        "nothing has come on the stream 'S' yet",
+    ):
+        assert part in text
+    assert "not registered" in engine.explain("S//a->x JOIN{x=y, 5} S//b->y")
+    assert engine.explain("one", sql=True).startswith("SELECT t.qid")
+
+
+@pytest.mark.parametrize("name", ["state.duckdb", "it's.duckdb", "store.duckdb"])
+def test_an_engine_on_a_file_continues(tmp_path: Path, name: str) -> None:
+    with xscl.Engine(tmp_path / name) as engine:
+        engine.subscribe("q", TWICE)
+        engine.push([document(1)])
+    with xscl.Engine(tmp_path / name) as engine:
+        (match,) = engine.push([document(2)])
+        assert match.xml() == b"<result><a>k</a><a>k</a></result>"
+    with xscl.Engine(tmp_path / name) as engine:
+        assert list(engine.matches()) == [match]
+        engine.unsubscribe("q")
+        assert engine.push([document(3)]) == []
+
+
+def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "state.duckdb"
+    path.write_text("this is not a database")
+    with pytest.raises(StoreError, match=r"state\.duckdb"):
+        xscl.Engine(path)
+
+
+def test_lateness_is_set_before_subscribing(engine: xscl.Engine) -> None:
+    engine.stream("S", lateness="1 h")
+    engine.subscribe("q", TWICE)
+    with pytest.raises(StreamInUse):
+        engine.stream("S", lateness=0)
+    engine.stream("S", lateness="1 h", live=True)
