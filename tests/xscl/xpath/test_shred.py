@@ -1,0 +1,144 @@
+"""Stage 1: exact twigs, node numbers, string values, and what is shared."""
+
+from __future__ import annotations
+
+import pytest
+from lxml import etree
+
+from xscl.compile import compile_query
+from xscl.language.parser import parse_block
+from xscl.xpath.nfa import Automaton
+from xscl.xpath.pattern import pattern
+from xscl.xpath.shred import Arrival, shred
+from xscl.xpath.tree import number_nodes
+
+
+def rows(block: str, xml: bytes) -> list[tuple[str, str, int, int]]:
+    """Return the witnesses of a block whose every variable is joined, by definitions."""
+    query = compile_query(f"{block} JOIN{{{joined(block)}}} {primed(block)}")
+    automaton = Automaton()
+    names = {}
+    for number, (parent, child) in enumerate(query.reduced.pairs()):
+        if query.reduced.nodes[child].side == 0:
+            first, second = query.definitions[parent], query.definitions[child]
+            automaton.add(number, parse_block(first), parse_block(second), valued=True)
+            names[number] = (first, second)
+    arrival = Arrival(1, ("S",), etree.fromstring(xml), 1, 0, 64, 1, 1)
+    table = shred(automaton, [arrival]).bindings.to_pylist()
+    return sorted((*names[row["pair"]], row["node1"], row["node2"]) for row in table)
+
+
+def variables(block: str) -> list[str]:
+    return [n.variable for n in pattern(parse_block(block)).nodes if n.variable is not None]
+
+
+def joined(block: str) -> str:
+    return " AND ".join(f"{v} = {v}'" for v in variables(block))
+
+
+def primed(block: str) -> str:
+    for variable in variables(block):
+        block = block.replace(f"->{variable}", f"->{variable}'")
+    return block
+
+
+def test_a_row_needs_the_steps_between_its_own_nodes() -> None:
+    xml = b"<a><b><a><c/></a></b></a>"
+    assert rows("S//a->x1[.//b[.//c->x2]]", xml) == [
+        ("S//a", "S//a", 0, 0),
+        ("S//a", "S//a", 2, 2),
+        ("S//a", "S//a//b//c", 0, 3),
+    ]
+
+
+def test_a_condition_holds_for_the_same_bound_node() -> None:
+    xml = b"<r><a><k/><b>1</b></a><a><b>2</b></a></r>"
+    assert rows("S//a[./k]->x[./b->y]", xml) == [
+        ("S//a[./k]", "S//a[./k]", 1, 1),
+        ("S//a[./k]", "S//a[./k]/b", 1, 3),
+    ]
+
+
+def test_attributes_are_numbered_after_their_element() -> None:
+    xml = b'<a p="1" q="2"><b p="3"/><!-- no number --><c/></a>'
+    tree = number_nodes(etree.fromstring(xml))
+    assert [tree.path(number) for number in range(len(tree.items))] == [
+        "/a[1]",
+        "/a[1]/@p",
+        "/a[1]/@q",
+        "/a[1]/b[1]",
+        "/a[1]/b[1]/@p",
+        "/a[1]/c[1]",
+    ]
+    assert rows("S//@p->x", xml) == [("S//@p", "S//@p", 1, 1), ("S//@p", "S//@p", 4, 4)]
+
+
+@pytest.mark.parametrize(
+    ("block", "found"),
+    [
+        ("S/a->x", [0]),
+        ("S/b->x", []),
+        ("S//*->x", [0, 1, 2, 3]),
+        ("S//b->x", [1]),
+        ("S//*:b->x", [1, 2]),
+        ("S//Q{urn:n}*->x", [2]),
+        ("S/a/b/c->x", []),
+        ("S/*/*/c->x", [3]),
+        ("S//b//c->x", []),
+    ],
+)
+def test_name_tests_and_axes(block: str, found: list[int]) -> None:
+    xml = b'<a><b/><n:b xmlns:n="urn:n"><c/></n:b></a>'
+    assert [row[3] for row in rows(block, xml)] == found
+
+
+@pytest.mark.parametrize(
+    "xml",
+    [
+        b"<a><t>x y</t></a>",
+        b"<a><t>x<!-- c --> y</t></a>",
+        b"<a><t>x<![CDATA[ y]]></t></a>",
+        b"<a><t>x<i> </i><?p q?>y</t></a>",
+    ],
+)
+def test_string_values_are_those_of_xpath(xml: bytes) -> None:
+    automaton = Automaton()
+    block = parse_block("S//t")
+    automaton.add(1, block, block, valued=True)
+    arrival = Arrival(1, ("S",), etree.fromstring(xml), 1, 0, 64, 1, 1)
+    assert shred(automaton, [arrival]).values["strVal"].to_pylist() == ["x y"]
+
+
+def test_common_prefixes_are_one_state_and_removal_leaves_nothing() -> None:
+    automaton = Automaton()
+    blocks = [parse_block(f"S//a/b/{name}[. = '{value}']") for name in "cd" for value in "12"]
+    for number, block in enumerate(blocks):
+        automaton.add(number, block, block, valued=True)
+    start = automaton.start(("S",))
+    assert start is not None
+    configuration, _ = start
+    for name in ("a", "b", "c"):
+        configuration = automaton.step(configuration, name)
+    # c in /a/b is one state for both constants
+    assert len([s for s in configuration.reached if s.entries]) == 1
+    for number in range(len(blocks)):
+        automaton.remove(number)
+    assert len(automaton) == 0
+    assert automaton.start(("S",)) is None
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("S//a[./b][./c]", "S//a[./c][./b]"),
+        ("S//a[./b/c]", "S//a[./b[./c]]"),
+        ("S//a[./b = 'x']", "S//a['x' = b]"),
+        ("S//a[./b and ./c]", "S//a[./b][./c]"),
+        ("S//a[./b][./b]", "S//a[./b]"),
+        ("S//a[./b or ./c]", "S//a[./c or ./b]"),
+    ],
+)
+def test_equal_patterns_have_one_definition(one: str, other: str) -> None:
+    first, second = (pattern(parse_block(text)) for text in (one, other))
+    kept = frozenset({0})
+    assert first.definition(0, kept) == second.definition(0, kept)
