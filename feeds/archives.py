@@ -6,6 +6,7 @@ and an archive in an archive is left alone.
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import io
 import lzma
@@ -23,7 +24,11 @@ MEMBERS = 100_000
 UNPACKED = 1 << 30
 """The most bytes unpacked from one archive."""
 
-_COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ")
+SIP = 1 << 24
+"""The most bytes read from an archive at once; it must be more than a file may have."""
+
+_OPEN: dict[bytes, Any] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+_COMPRESSED = tuple(_OPEN)
 _BROKEN = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -115,9 +120,28 @@ def _name_of(info: zipfile.ZipInfo) -> str:
 
 def _tar(name: str, stream: IO[bytes], limit: int) -> Iterator[Member]:
     """The regular files of a tar archive, in its order: sorting would unpack it twice."""
-    with tarfile.open(fileobj=stream, mode="r:*") as archive:
+    head = stream.read(8)
+    stream.seek(0)
+    opened = next((open_ for mark, open_ in _OPEN.items() if head.startswith(mark)), None)
+    unpacked: Any = _Sips(opened(stream) if opened else stream)
+    with tarfile.open(fileobj=unpacked, mode="r:") as archive:
         files = ((info.name, info) for info in _bounded(archive) if info.isreg())
         yield from _members(name, archive.extractfile, files, limit)
+
+
+class _Sips:
+    """A file that gives no more than `SIP` bytes at once: a tar header may ask for any number."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self.seek = file.seek
+        self.tell = file.tell
+
+    def read(self, size: int) -> bytes:
+        if size > SIP:
+            raise tarfile.ReadError(f"a header has more than {SIP:,} bytes")
+        data: bytes = self._file.read(size)
+        return data
 
 
 def _bounded(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
@@ -131,11 +155,13 @@ def _bounded(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
 
 
 def _is_tar(file: Path, head: bytes) -> bool:
-    """Whether it is a tar archive, compressed or not; most files are told by one look."""
-    if head[257:262] == b"ustar":
-        return True
+    """Whether it is a tar archive, compressed or not, by the first header's mark."""
+    opened = next((open_ for mark, open_ in _OPEN.items() if head.startswith(mark)), None)
+    if opened is None:
+        return head[257:262] == b"ustar"
     try:
-        return head.startswith(_COMPRESSED) and tarfile.is_tarfile(file)
+        with opened(file) as unpacked:
+            return bool(unpacked.read(512)[257:262] == b"ustar")
     except (*_BROKEN, OSError):
         return False
 

@@ -27,8 +27,6 @@ import functools
 import importlib.metadata
 import re
 import ssl
-import zlib
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -36,6 +34,7 @@ from urllib.parse import unquote
 import httpx
 
 from feeds.addresses import Refused, Resolve, Target, check, resolve
+from feeds.body import Stop, read_body
 from feeds.discovery import discover, is_html
 from feeds.times import parse_time
 
@@ -125,14 +124,6 @@ class Failed:
 Outcome: TypeAlias = Fetched | NotModified | Gone | Failed
 
 
-class _Stop(Exception):
-    """Ends the reading of an answer with a failure."""
-
-    def __init__(self, code: str, message: str) -> None:
-        super().__init__(message)
-        self.failed = Failed(code, message)
-
-
 async def fetch(state: FeedState, *, now: int, settings: Settings = DEFAULT) -> Outcome:
     """What one poll of the feed brought; `now` in microseconds UTC, for `Retry-After` dates."""
     try:
@@ -141,8 +132,8 @@ async def fetch(state: FeedState, *, now: int, settings: Settings = DEFAULT) -> 
     except TimeoutError:
         message = f"the feed did not arrive whole within {settings.seconds:g} s"
         return Failed("fetch_timeout", message)
-    except _Stop as stop:
-        return stop.failed
+    except Stop as stop:
+        return Failed(stop.code, stop.message)
 
 
 async def _follow(state: FeedState, now: int, settings: Settings) -> Outcome:
@@ -171,13 +162,13 @@ def _location(answer: httpx.Response, url: str) -> str | None:
         return None
     named = answer.headers.get("location", "").strip()
     if not named:
-        raise _Stop("fetch_redirect", "a redirect names no address")
+        raise Stop("fetch_redirect", "a redirect names no address")
     try:
         joined = httpx.URL(url).join(named)
     except (httpx.InvalidURL, UnicodeError, ValueError):
-        raise _Stop("fetch_redirect", "a redirect names an invalid address") from None
+        raise Stop("fetch_redirect", "a redirect names an invalid address") from None
     if joined.scheme not in ("http", "https"):
-        raise _Stop("fetch_redirect", "a redirect leads to an address that is not http or https")
+        raise Stop("fetch_redirect", "a redirect leads to an address that is not http or https")
     return str(joined.copy_with(fragment=None))
 
 
@@ -203,12 +194,12 @@ async def _request(
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
                 message = "the server's certificate is not valid for its name"
-                raise _Stop("fetch_certificate", message) from None
+                raise Stop("fetch_certificate", message) from None
         except httpx.RemoteProtocolError:
-            raise _Stop("fetch_protocol", "the server's answer is not valid HTTP") from None
+            raise Stop("fetch_protocol", "the server's answer is not valid HTTP") from None
         except (httpx.HTTPError, OSError):
             break
-    raise _Stop("fetch_unreachable", "the server cannot be reached")
+    raise Stop("fetch_unreachable", "the server cannot be reached")
 
 
 async def _transport(request: httpx.Request) -> httpx.Response:
@@ -293,7 +284,7 @@ async def _outcome(
     if answer.status_code not in (200, 203):
         message = f"the server answered {answer.status_code} {_reason(answer)}".rstrip()
         return Failed("fetch_status", message, _retry_after(answer, now), answer.status_code)
-    body = await _body(answer, settings.largest)
+    body = await read_body(answer, settings.largest)
     content_type = answer.headers.get("content-type")
     if is_html(body):
         message = "the answer is a web page, not a feed"
@@ -320,63 +311,6 @@ def _not_modified(answer: httpx.Response, state: FeedState, url: str) -> Outcome
         unchanged=state.unchanged + 1,
     )
     return NotModified(refreshed, _cache(answer))
-
-
-async def _body(answer: httpx.Response, largest: int) -> bytes:
-    """The whole body, unpacked; raises `_Stop` if it is too large, cut off or damaged."""
-    coding = answer.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in ("identity", "", "gzip", "x-gzip"):
-        raise _Stop("fetch_encoding", f"the answer is packed as {coding[:40]!r}, not as gzip")
-    packed = _bounded(answer, largest)
-    unpacked = _unzip(packed) if "gzip" in coding else packed
-    pieces, size = [], 0
-    try:
-        async for piece in unpacked:
-            size += len(piece)
-            if size > largest:
-                raise _Stop("fetch_too_large", f"the feed has more than {largest:,} bytes")
-            pieces.append(piece)
-    except zlib.error:
-        raise _Stop("fetch_encoding", "the answer is not the gzip that it claims to be") from None
-    except (httpx.HTTPError, OSError):
-        raise _Stop("fetch_incomplete", "the answer ended before all of it had come") from None
-    return b"".join(pieces)
-
-
-async def _bounded(answer: httpx.Response, largest: int) -> AsyncIterator[bytes]:
-    """The body as it comes; the deadline and the limits do not wait for its end."""
-    size = 0
-    async for piece in answer.aiter_raw():
-        size += len(piece)
-        if size > largest:
-            raise _Stop("fetch_too_large", f"the feed has more than {largest:,} bytes")
-        yield piece
-        await asyncio.sleep(0)  # a fast sender must not keep the deadline from being seen
-
-
-_PIECE = 1 << 18
-
-
-async def _unzip(packed: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The unpacked body in pieces of bounded size; gzip members may follow one another.
-
-    What follows the last member and is none is dropped, as browsers do.
-    """
-    inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
-    begun = False
-    async for piece in packed:
-        begun = begun or bool(piece)
-        while piece:
-            if inflate.eof:
-                if not piece.startswith(b"\x1f"):
-                    break
-                inflate = zlib.decompressobj(16 + zlib.MAX_WBITS)
-            yield inflate.decompress(piece, _PIECE)
-            piece = inflate.unused_data if inflate.eof else inflate.unconsumed_tail
-    while not inflate.eof and (rest := inflate.decompress(b"", _PIECE)):
-        yield rest
-    if begun and not inflate.eof:
-        raise _Stop("fetch_incomplete", "the answer ended before all of it had come")
 
 
 def _raw(answer: httpx.Response, name: bytes) -> str | None:

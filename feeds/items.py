@@ -204,17 +204,21 @@ def canonical(
     return f"<item>{''.join(leaves)}</item>".encode()
 
 
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
-_IN_ATTRIBUTES = _ESCAPES | str.maketrans({'"': "&quot;", "\n": "&#10;", "\t": "&#9;"})
-
-
 def _leaf(name: str, value: str | None) -> str:
-    if not value:
-        return ""
-    return f"<{name}>{FORBIDDEN.sub('', value).translate(_ESCAPES)}</{name}>"
+    return f"<{name}>{_escape(value)}</{name}>" if value else ""
 
 
 def _enclosure(enclosure: Enclosure) -> str:
-    url = FORBIDDEN.sub("", enclosure.url).translate(_IN_ATTRIBUTES)
-    media = FORBIDDEN.sub("", enclosure.type).translate(_IN_ATTRIBUTES)
+    url, media = _escape_attribute(enclosure.url), _escape_attribute(enclosure.type)
     return f'<enclosure url="{url}" type="{media}"/>' if media else f'<enclosure url="{url}"/>'
+
+
+def _escape(text: str) -> str:
+    """The text as XML; `str.translate` takes ten times as long for a long text."""
+    text = FORBIDDEN.sub("", text).replace("&", "&amp;").replace("<", "&lt;")
+    return text.replace(">", "&gt;").replace("\r", "&#13;")
+
+
+def _escape_attribute(text: str) -> str:
+    text = _escape(text).replace('"', "&quot;")
+    return text.replace("\n", "&#10;").replace("\t", "&#9;")

@@ -9,7 +9,6 @@ from typing import Any
 
 from feeds.documents import Document
 from feeds.spool import Spool, SpoolError
-from xscl.followed import create_tables
 from xscl.home import Home
 from xscl.pipeline import DIRECT, position_of_spark
 from xscl.store import Store
@@ -100,12 +99,11 @@ class Status:
 
 
 def status(store: Store, home: Home) -> Status:
-    """Return the figures as they are now.
+    """Return the figures as they are now; the tables of feeds must exist.
 
     A running engine may be at work in another thread: the store is one of its
     own (`Engine.store`), which sees whole batches only.
     """
-    create_tables(store)
     counts = dict(zip(_NAMES, store.fetch(_COUNTS)[0], strict=True))
     ledger = _Ledger(store)
     spark = position_of_spark(ledger, home.checkpoint)

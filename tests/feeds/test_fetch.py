@@ -344,6 +344,11 @@ def test_f5_redirects_are_followed_and_permanent_ones_reported() -> None:
     assert found.state.validated_by == f"{base}/d"
 
 
+def test_f5_a_permanent_redirect_behind_a_temporary_one_moves_nothing() -> None:
+    outcome, server = poll(redirecting(feed="301 /b", b="307 /c", c="301 /d"))
+    assert fetched(outcome).moved_to == f"http://{server.address}/b"
+
+
 def test_f5_validators_go_only_to_the_address_that_gave_them() -> None:
     async def run() -> list[bytes]:
         async with serving(redirecting(feed="302 /d")) as server:
@@ -408,7 +413,7 @@ def test_secrets_stay_with_their_origin_and_are_never_shown() -> None:
 PRIVATE = """
     127.0.0.1 127.1.2.3 10.1.2.3 172.16.0.1 192.168.1.1 169.254.169.254 100.64.0.1 0.0.0.0
     224.0.0.1 255.255.255.255 ::1 :: fd00::1 fe80::1 fe80::1%eth0 ff02::1 ::ffff:127.0.0.1
-    ::ffff:10.0.0.1 64:ff9b::7f00:1 2002:7f00:1:: nonsense
+    ::ffff:10.0.0.1 ::ffff:100.64.0.1 ::ffff:224.0.0.1 64:ff9b::7f00:1 2002:7f00:1:: nonsense
 """
 
 

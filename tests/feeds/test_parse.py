@@ -204,6 +204,7 @@ def rss(items: str, header: str = "") -> ParsedFeed:
         ("<link xml:base='http://b/'>4</link>", "http://example.org/4"),
         ("<link>JavaScript:alert(1)</link>", ""),
         ("<link>java\nscript:alert(1)</link>", ""),
+        ("<link>java&#9;script:alert(1)</link>", ""),
         ("<link>data:text/html,x</link>", ""),
         ("<link>http://[half</link>", "http://[half"),
     ],

@@ -149,10 +149,6 @@ def test_no_secret_of_the_address_is_shown() -> None:
 # -- What is new ---------------------------------------------------------------------------
 
 
-def items(*titles: str, seen_at: int = 1) -> tuple[object, ...]:
-    return parse_feed(rss(*titles), seen_at=seen_at).items
-
-
 FEED = Feed("k", "http://a.example/", "s", (), 60, 0)
 
 
@@ -162,11 +158,12 @@ def test_all_is_new_at_first_and_nothing_the_second_time() -> None:
     assert all(d.history and d.streams == ("s", EVERYTHING) for d in first.documents)
     seen = {name: (digest, versions) for name, digest, versions in first.items}
     again = news(FEED, parse_feed(rss("one", "two"), seen_at=2).items, seen)
-    assert again.documents == again.items == ()
+    assert (again.documents, again.items) == ((), ())
 
 
 def test_a_changed_item_is_passed_on_a_bounded_number_of_times() -> None:
-    followed, seen, passed = replace(FEED, polls=1), {}, 0
+    followed, passed = replace(FEED, polls=1), 0
+    seen: dict[str, tuple[bytes, int]] = {}
     for number in range(VERSIONS + 5):
         found = news(followed, parse_feed(rss(f"one {number}"), seen_at=number).items, seen)
         seen |= {name: (digest, versions) for name, digest, versions in found.items}

@@ -145,4 +145,5 @@ def tracked(
             if late and console.is_terminal and not quiet and not bar.live.is_started:
                 bar.start()
     finally:
-        bar.stop()
+        if bar.live.is_started:
+            bar.stop()

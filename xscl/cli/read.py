@@ -15,6 +15,7 @@ from xscl.cli.options import DATA, Data, Json, home
 from xscl.cli.output import say, say_json
 from xscl.cli.queries import query_text
 from xscl.engine import Engine
+from xscl.followed import create_tables
 from xscl.home import SERVICE, Home, HomeError
 from xscl.status import Status
 from xscl.status import status as figures
@@ -123,6 +124,7 @@ def status(as_json: Json = False, data: Data = DATA) -> None:
             Engine(place.database) as engine,
             closing(engine.store()) as store,
         ):
+            create_tables(store)
             found, note = figures(store, place), None
     if as_json:
         say_json({**found.as_dict(), "service": None if note is None else holder and holder.pid})

@@ -150,10 +150,11 @@ class _Form:
         self.outputs: list[str] = []
         self.sides: dict[str, int] = {}
         self._derived = 0
+        self._between_sides: set[tuple[Operator, VariablePath, VariablePath]] = set()
         for side, block in enumerate(blocks):
             for step in _steps(block.steps):
                 if step.variable is not None:
-                    self._know(step.variable, side, step.span)
+                    self._know(step.variable, side, step.variable_span)
 
     @property
     def variables(self) -> list[str]:
@@ -185,9 +186,9 @@ class _Form:
                     self.source, predicate.span, f"{predicate.function}() in a join predicate"
                 )
             case Or():
-                raise unsupported(self.source, _first_span(predicate), "OR in a join predicate")
+                raise unsupported(self.source, predicate.span, "OR in a join predicate")
             case Not():
-                raise unsupported(self.source, _first_span(predicate), "NOT in a join predicate")
+                raise unsupported(self.source, predicate.span, "NOT in a join predicate")
 
     def _comparison(self, comparison: Comparison) -> None:
         left, right, operator = comparison.left, comparison.right, comparison.operator
@@ -220,6 +221,10 @@ class _Form:
             raise unsupported(self.source, span, f"{operator!r} between documents")
         if sides[0] == 1:
             left, right = right, left
+        # The same comparison again says nothing new; it must not make further nodes.
+        if (operator, left, right) in self._between_sides:
+            return
+        self._between_sides.add((operator, left, right))
         one, two = self._bound(left), self._bound(right)
         if operator == "=":
             self.equalities.append((one, two))
@@ -307,16 +312,6 @@ def _condition_steps(condition: Condition) -> Iterator[Step]:
                 yield from _condition_steps(part)
         case _:
             return
-
-
-def _first_span(predicate: Predicate) -> Span:
-    match predicate:
-        case Comparison() | Call():
-            return predicate.span
-        case And(parts) | Or(parts):
-            return _first_span(parts[0])
-        case Not(part):
-            return _first_span(part)
 
 
 def _check_select(select: Element | None, variables: list[str], source: str) -> None:

@@ -7,17 +7,23 @@ meant, bindings where nothing can be bound, windows that cannot be.
 
 from __future__ import annotations
 
+import math
 import re
-from functools import cache
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from functools import cache, partial
 from importlib import resources
+from types import MappingProxyType
 from typing import Any, Literal, cast
 
-from lark import Lark, Token, Tree
+from lark import Lark, TextSlice, Token, Tree
 from lark.exceptions import UnexpectedInput
 
-from xscl.errors import QueryError
+from xscl.errors import QueryError, TooComplex
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import fault, near_miss, syntax_fault, unsupported
+from xscl.language.limits import UNITS, refuse_excess
 from xscl.language.names import PREDECLARED
 from xscl.language.syntax import (
     And,
@@ -52,19 +58,18 @@ from xscl.language.syntax import (
     Window,
 )
 
-MAX_LENGTH = 65_536
-MAX_STEPS = 64
-MAX_DEPTH = 100
-UNITS = {
-    "ms": 1_000,
-    "s": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-    "w": 604_800_000_000,
-}
-MAX_WINDOW = 1 << 61
+MAX_WINDOW = 1 << 62
+MAX_LATENESS = 1 << 61
+FUNCTIONS = (
+    *("contains", "starts-with", "lower-case", "upper-case", "normalize-space", "concat"),
+    *("substring", "substring-before", "substring-after", "string-length", "translate"),
+    *("string", "number", "round", "floor", "ceiling"),
+)
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_DECLARATION = re.compile(
+    r"""(?:\s|--[^\n]*)*NAMESPACE\s+(?P<prefix>[^\s=]+)\s*=\s*(?P<uri>"[^"]*"|'[^']*')""",
+    re.IGNORECASE,
+)
 _DURATION = re.compile(r"\s*(-?[0-9.]+)\s*([a-z]*)\s*|\s*INF\s*", re.IGNORECASE)
 
 Node = Tree[Token] | Token
@@ -72,8 +77,15 @@ Node = Tree[Token] | Token
 
 def parse(text: str) -> Query:
     """Return the syntax tree of a query; raises QueryError with the place."""
-    without, constructors = cut_constructors(_measured(text), _embedded)
-    return _Builder(text, constructors).query(_read(text, without, "start").children[0])
+    refuse_excess(text)
+    try:
+        embedded = partial(_embedded, _declared(text))
+        without, constructors = cut_constructors(text, embedded)
+        return _Builder(text, constructors).query(_read(text, without, "start").children[0])
+    except RecursionError:
+        # Only where the caller is itself deep in the stack, or a quote hides nesting.
+        message = "the query is too complex: nested too deep to be read here"
+        raise TooComplex.at(0, message, text) from None
 
 
 def parse_block(text: str) -> Block:
@@ -81,11 +93,21 @@ def parse_block(text: str) -> Block:
     return _Builder(text, []).block(_read(text, text, "block_start").children[0])
 
 
-def _embedded(source: str, span: Span) -> Embedded:
+def _declared(text: str) -> dict[str, str]:
+    """Return the prefixes that a query declares before anything else."""
+    declared: dict[str, str] = {}
+    offset = 0
+    while (found := _DECLARATION.match(text, offset)) is not None:
+        declared[found["prefix"]] = found["uri"][1:-1]
+        offset = found.end()
+    return declared
+
+
+def _embedded(declared: Mapping[str, str], source: str, span: Span) -> Embedded:
     """Return what stands in braces in a constructor: a variable, a path on one, string() of it."""
-    text = " " * span.start + source[span.start : span.end]
-    builder = _Builder(source, [])
-    operand = builder.operand(_read(source, text, "formula_start").children[0])
+    builder = _Builder(source, [], declared)
+    read = _read(source, source, "formula_start", span)
+    operand = builder.operand(read.children[0])
     match operand:
         case VariablePath(variable, path):
             return Embedded(variable, path, False, operand.span)
@@ -107,21 +129,9 @@ def parse_window(text: str) -> int:
         raise fault(text, Span(), "this is not a duration", "for example 10 min, or 1.5 h")
     window = _Builder(text, []).window_of(match[1], match[2] or None, Span())
     assert window.ticks is not None
+    if window.ticks > MAX_LATENESS:
+        raise fault(text, Span(), "this duration is too long")
     return window.ticks
-
-
-def _measured(text: str) -> str:
-    if len(text) > MAX_LENGTH:
-        message = f"the query is too complex: {len(text)} characters, {MAX_LENGTH} are allowed"
-        raise QueryError(message, source=text[:200], line=1, column=1)
-    depth = 0
-    for offset, character in enumerate(text):
-        depth += (character in "([") - (character in ")]")
-        if depth > MAX_DEPTH:
-            raise fault(
-                text, Span(offset), f"the query is too complex: nested deeper than {MAX_DEPTH}"
-            )
-    return text
 
 
 @cache
@@ -136,20 +146,35 @@ def _lark() -> Lark:
     )
 
 
-def _read(source: str, text: str, start: str) -> Tree[Token]:
+def _read(source: str, text: str, start: str, span: Span | None = None) -> Tree[Token]:
+    """Return lark's tree of a text, or of a span of it; places are places of the source."""
+    end = len(text) if span is None else span.end
+    sliced = TextSlice(text, 0 if span is None else span.start, end)
     try:
-        return _lark().parse(text, start=start)
+        return _lark().parse(sliced, start=start)
     except UnexpectedInput as error:
-        raise syntax_fault(source, error) from None
+        offset = error.pos_in_stream
+        quote = source[offset : offset + 1] if offset is not None else ""
+        if offset is not None and quote in ("'", '"') and quote not in source[offset + 1 : end]:
+            raise fault(
+                source, Span(offset), "this string is not closed", "end it with the same quote"
+            ) from None
+        wrong = syntax_fault(source[:end], error)
+        raise QueryError(wrong.message, source, wrong.line, wrong.column, wrong.hint) from None
 
 
 class _Builder:
     """Turns lark's tree of one text into ours."""
 
-    def __init__(self, source: str, constructors: list[Element]) -> None:
+    def __init__(
+        self,
+        source: str,
+        constructors: list[Element],
+        declared: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
         self.source = source
         self._constructors = iter(constructors)
-        self._prefixes = dict(PREDECLARED)
+        self._prefixes = {**PREDECLARED, **declared}
 
     # -- Queries and stream expressions ----------------------------------------------------
 
@@ -161,8 +186,7 @@ class _Builder:
             tree = _tree(child)
             match tree.data:
                 case "namespace":
-                    _, prefix, uri = tree.children
-                    self._prefixes[str(prefix)] = str(uri)[1:-1]
+                    self._declare(tree)
                 case "select":
                     kinds = {token.type for token in tree.children if isinstance(token, Token)}
                     distinct = "DISTINCT" in kinds
@@ -175,12 +199,22 @@ class _Builder:
         assert expression is not None
         return Query(expression, select, distinct, publish, _span(node))
 
+    def _declare(self, tree: Tree[Token]) -> None:
+        _, prefix, uri = tree.children
+        if prefix == "xml":
+            raise fault(self.source, _span(prefix), "the prefix 'xml' cannot be declared anew")
+        if "{" in str(uri) or "}" in str(uri):
+            raise fault(self.source, _span(uri), "the name of a namespace holds no braces")
+        self._prefixes[str(prefix)] = str(uri)[1:-1]
+
     def expression(self, node: Node) -> Expression:
         tree = _tree(node)
         if tree.data == "block":
             return self.block(tree)
         if tree.data == "query":
-            return self.query(tree)
+            inner = self.query(tree)
+            clauses = {_tree(child).data for child in tree.children} & {"select", "publish"}
+            return inner if clauses else inner.expression
         left, right, constraint = self._operands(tree)
         span = _span(next(c for c in tree.children if isinstance(c, Token)))
         match tree.data:
@@ -256,12 +290,12 @@ class _Builder:
         if unit is not None and unit.lower() not in UNITS:
             hint = near_miss(unit.lower(), UNITS) or f"units are {', '.join(UNITS)}"
             raise fault(self.source, span, f"{unit!r} is not a unit of time", hint)
+        unit = unit and unit.lower()
         try:
-            amount = float(digits)
-        except ValueError:
+            ticks = Decimal(digits) * (UNITS[unit] if unit else 1)
+        except InvalidOperation:
             raise fault(self.source, span, f"{digits!r} is not a number") from None
-        ticks = round(amount * UNITS[unit.lower()]) if unit else round(amount)
-        if amount < 0:
+        if ticks < 0:
             raise fault(
                 self.source,
                 span,
@@ -270,7 +304,14 @@ class _Builder:
             )
         if ticks > MAX_WINDOW:
             raise fault(self.source, span, "the window is too long", "write INF for no limit")
-        return Window(ticks, unit, span)
+        if ticks != int(ticks):
+            raise fault(
+                self.source,
+                span,
+                f"the window {digits} {unit or 'ticks'} is no whole number of ticks",
+                "one tick is 1 microsecond",
+            )
+        return Window(int(ticks), unit, span)
 
     # -- Blocks and paths ------------------------------------------------------------------
 
@@ -292,16 +333,20 @@ class _Builder:
 
     def steps(self, tree: Tree[Token]) -> tuple[Step, ...]:
         children = tree.children
-        if len(children) > 2 * MAX_STEPS:
-            raise fault(
-                self.source, _span(tree), f"the path is too complex: over {MAX_STEPS} steps"
-            )
         return tuple(
             self.step(_tree(step), descendant=str(_tree(slash).children[0]) == "//")
             for slash, step in zip(children[::2], children[1::2], strict=True)
         )
 
-    def step(self, tree: Tree[Token], *, descendant: bool = False) -> Step:
+    def step(self, tree: Tree[Token], *, descendant: bool = False, variable: bool = False) -> Step:
+        """Return a step; the first of a path between documents is a variable instead."""
+        if tree.data == "bound_type":
+            raise fault(
+                self.source,
+                _span(tree),
+                f"{tree.children[0]}() cannot be bound",
+                "bind the element that holds the text",
+            )
         if tree.data == "node_type":
             name = str(tree.children[0])
             raise fault(
@@ -315,23 +360,39 @@ class _Builder:
         children = list(tree.children)
         attribute = _is_token(children[0], "AT")
         test = self.name_test(_tree(children[attribute]))
+        if not variable and "'" in (test.local or ""):
+            raise fault(
+                self.source,
+                _span(children[attribute]),
+                f"{test.local!r} is no name of an element or attribute",
+                "only the names of streams and variables may hold a quote",
+            )
         step = Step(test, descendant, attribute, span=_span(children[attribute]))
         conditions: list[Condition] = []
         for suffix in map(_tree, children[attribute + 1 :]):
             if suffix.data == "binding":
                 step = self._bound(step, cast(Token, suffix.children[0]))
             else:
-                conditions.append(self.condition(suffix.children[0]))
-        return Step(test, descendant, attribute, tuple(conditions), step.variable, step.span)
+                conditions.append(self._bracket(suffix))
+        return replace(step, conditions=tuple(conditions))
+
+    def _bracket(self, tree: Tree[Token]) -> Condition:
+        """Return the condition in brackets; `[./a AS x]` is `[./a->x]`."""
+        condition = self.condition(tree.children[0])
+        if len(tree.children) == 1:
+            return condition
+        variable = cast(Token, tree.children[-1])
+        if not isinstance(condition, Exists) or not condition.path.steps or condition.path.text:
+            raise fault(self.source, _span(variable), "only a path to a node can be bound")
+        *outer, last = condition.path.steps
+        return Exists(replace(condition.path, steps=(*outer, self._bound(last, variable))))
 
     def _bound(self, step: Step, variable: Token) -> Step:
         if step.variable is not None:
             raise fault(
                 self.source, _span(variable), f"this step is bound to {step.variable!r} already"
             )
-        return Step(
-            step.test, step.descendant, step.attribute, step.conditions, str(variable), step.span
-        )
+        return replace(step, variable=str(variable), variable_span=_span(variable))
 
     def name_test(self, tree: Tree[Token]) -> NameTest:
         tokens = [str(child) for child in tree.children]
@@ -366,12 +427,13 @@ class _Builder:
         tree = _tree(node)
         match tree.data:
             case "conjunction":
-                return And(tuple(self.condition(c) for c in _formulas(tree)))
+                return And(tuple(self.condition(c) for c in _formulas(tree)), _sign(tree))
             case "disjunction":
-                return Or(tuple(self._unbound(self.condition(c), c) for c in _formulas(tree)))
+                parts = (self._unbound(self.condition(c), c) for c in _formulas(tree))
+                return Or(tuple(parts), _sign(tree))
             case "negation":
                 (part,) = _formulas(tree)
-                return Not(self._unbound(self.condition(part), part))
+                return Not(self._unbound(self.condition(part), part), _sign(tree))
             case "comparison":
                 return self._compare(tree)
             case "path" if _calls(tree):
@@ -387,7 +449,12 @@ class _Builder:
                     "a condition is a path, a comparison, or contains()",
                 )
             case _:
-                raise fault(self.source, _span(tree), "this is not a condition")
+                raise fault(
+                    self.source,
+                    _span(tree),
+                    "this is not a condition",
+                    "a condition is a path, a comparison, contains() or starts-with()",
+                )
 
     def _compare(self, tree: Tree[Token]) -> Condition:
         left, operator, right = tree.children
@@ -410,15 +477,22 @@ class _Builder:
             value = self._literal(_tree(tree.children[1]))
             if isinstance(value, str):
                 raise fault(self.source, _span(tree), "a string has no negative")
-            return -value
+            return 0.0 - value
         text = str(tree.children[0])
-        return text[1:-1] if tree.data == "string" else float(text)
+        if tree.data == "string":
+            return text[1:-1]
+        number = float(text)
+        if math.isinf(number):
+            raise fault(self.source, _span(tree), "the number is too large")
+        return number
 
     def _function(self, call: Tree[Token]) -> Condition:
-        name = str(call.children[0])
-        arguments = [_tree(child) for child in call.children[1:]]
+        name = _function_name(call)
+        arguments = _formulas(call)
         if name.lower() == "not" and len(arguments) == 1:
-            return Not(self._unbound(self.condition(arguments[0]), arguments[0]))
+            return Not(self._unbound(self.condition(arguments[0]), arguments[0]), _sign(call))
+        if name in FUNCTIONS and name not in ("contains", "starts-with"):
+            raise unsupported(self.source, _span(call), f"{name}() in a condition")
         if name not in ("contains", "starts-with"):
             raise fault(
                 self.source,
@@ -430,6 +504,8 @@ class _Builder:
         if len(arguments) != 2 or arguments[0].data != "path" or arguments[1].data != "string":
             raise fault(self.source, _span(call), f"{name}() takes a path and a string")
         path = self.path(arguments[0])
+        if _binds(path):
+            raise fault(self.source, path.span, f"a path in {name}() cannot bind a variable")
         function = cast(Literal["contains", "starts-with"], name)
         return TextMatch(function, path, str(self._literal(arguments[1])))
 
@@ -444,8 +520,11 @@ class _Builder:
             )
         return condition
 
-    def path(self, tree: Tree[Token]) -> Path:
-        """Return a relative path: `.`, `a/b`, `./a`, `.//a`, `@id`, `a/text()`."""
+    def path(self, tree: Tree[Token], *, variable: bool = False) -> Path:
+        """Return a relative path: `.`, `a/b`, `./a`, `.//a`, `@id`, `a/text()`.
+
+        With `variable` it starts at a variable, which is then its first step.
+        """
         children = list(tree.children)
         first = children[0]
         span = _span(tree)
@@ -462,9 +541,10 @@ class _Builder:
         text: Literal["child", "descendant"] | None = None
         if head and head[-1][1].data == "node_type" and str(head[-1][1].children[0]) == "text":
             text = "descendant" if head.pop()[0] else "child"
-        if len(head) > MAX_STEPS:
-            raise fault(self.source, span, f"the path is too complex: over {MAX_STEPS} steps")
-        steps = tuple(self.step(step, descendant=deep) for deep, step in head)
+        steps = tuple(
+            self.step(step, descendant=deep, variable=variable and not i)
+            for i, (deep, step) in enumerate(head)
+        )
         return Path(steps, text, span)
 
     # -- Join predicates -------------------------------------------------------------------
@@ -473,11 +553,11 @@ class _Builder:
         tree = _tree(node)
         match tree.data:
             case "conjunction":
-                return And(tuple(self.predicate(c) for c in _formulas(tree)))
+                return And(tuple(self.predicate(c) for c in _formulas(tree)), _sign(tree))
             case "disjunction":
-                return Or(tuple(self.predicate(c) for c in _formulas(tree)))
+                return Or(tuple(self.predicate(c) for c in _formulas(tree)), _sign(tree))
             case "negation":
-                return Not(self.predicate(_formulas(tree)[0]))
+                return Not(self.predicate(_formulas(tree)[0]), _sign(tree))
             case "comparison":
                 left, operator, right = tree.children
                 return Comparison(
@@ -486,10 +566,18 @@ class _Builder:
                     self.operand(right),
                     _span(tree),
                 )
+            case "path" if (
+                _calls(tree) and _function_name(_tree(tree.children[0])).lower() == "not"
+            ):
+                negation = _tree(tree.children[0])
+                return Not(self.predicate(_formulas(negation)[0]), _sign(negation))
             case "path" if _calls(tree):
                 call = self.operand(tree)
                 assert isinstance(call, Call)
-                return call
+                if call.function in ("contains", "starts-with"):
+                    return call
+                message = f"{call.function}() is a value, not a predicate"
+                raise fault(self.source, call.span, message, "compare it: lower-case(x) = 'a'")
             case _:
                 raise fault(
                     self.source,
@@ -504,6 +592,8 @@ class _Builder:
         match tree.data:
             case "number" | "string":
                 return Constant(self._literal(tree), span)
+            case "minus" if _tree(tree.children[1]).data == "number":
+                return Constant(self._literal(tree), span)
             case "minus":
                 return Arithmetic("-", Constant(0.0, span), self.operand(tree.children[1]), span)
             case "decorated":
@@ -516,22 +606,33 @@ class _Builder:
                 return Arithmetic(operator, self.operand(left), self.operand(right), span)
             case "path" if _calls(tree):
                 call = _tree(tree.children[0])
-                arguments = tuple(self.operand(child) for child in call.children[1:])
-                return Call(str(call.children[0]), arguments, span)
+                name = _function_name(call)
+                if name not in FUNCTIONS:
+                    hint = near_miss(name, FUNCTIONS) or f"functions are {', '.join(FUNCTIONS)}"
+                    raise fault(self.source, span, f"unknown function {name}()", hint)
+                return Call(name, tuple(map(self.operand, _formulas(call))), span)
             case "path":
                 return self._variable_path(tree)
             case _:
                 raise fault(self.source, span, "this has no value to compare")
 
     def _variable_path(self, tree: Tree[Token]) -> VariablePath:
-        path = self.path(tree)
+        path = self.path(tree, variable=True)
         first = path.steps[0] if path.steps else None
+        if first is not None and first.conditions:
+            raise unsupported(
+                self.source, path.span, "a condition on a variable", "write it in the block"
+            )
+        if _binds(path):
+            raise fault(
+                self.source, path.span, "no variable can be bound here", "bind it in a block"
+            )
         if (
             first is None
+            or isinstance(tree.children[0], Token)
             or first.attribute
             or first.test.local is None
-            or first.conditions
-            or first.variable
+            or first.test.uri != ""
         ):
             raise fault(
                 self.source,
@@ -555,6 +656,15 @@ def _formulas(tree: Tree[Token]) -> list[Tree[Token]]:
     return [child for child in tree.children if isinstance(child, Tree)]
 
 
+def _sign(tree: Tree[Token]) -> Span:
+    """Return where the first AND, OR or NOT of a formula stands."""
+    return _span(next(child for child in tree.children if isinstance(child, Token)))
+
+
+def _function_name(call: Tree[Token]) -> str:
+    return ":".join(child for child in call.children if isinstance(child, Token))
+
+
 def _calls(tree: Tree[Token]) -> bool:
     first = tree.children[0]
     return isinstance(first, Tree) and first.data == "call"
@@ -574,10 +684,18 @@ def _binds(item: Path | Condition) -> bool:
 
 def _span(node: Node) -> Span:
     """Return where a node's first and last tokens stand."""
-    if isinstance(node, Token):
-        start = node.start_pos or 0
-        return Span(start, start + len(node))
-    spans = [_span(token) for token in node.scan_values(lambda v: isinstance(v, Token))]
-    if not spans:
+    first, last = _edge(node, 0), _edge(node, -1)
+    if first is None or last is None:
         return Span()
-    return Span(min(span.start for span in spans), max(span.end for span in spans))
+    return Span(first.start_pos or 0, last.end_pos or 0)
+
+
+def _edge(node: Node, index: Literal[0, -1]) -> Token | None:
+    """Return the first or the last token of a node."""
+    if isinstance(node, Token):
+        return node
+    for child in node.children if index == 0 else reversed(node.children):
+        found = _edge(child, index)
+        if found is not None:
+            return found
+    return None

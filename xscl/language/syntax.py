@@ -76,6 +76,7 @@ class Step:
     conditions: tuple[Condition, ...] = ()
     variable: str | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    variable_span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,9 +266,8 @@ class Embedded:
 class Element:
     """A direct element constructor; names are in Clark notation (`{uri}local`).
 
-    `prefixes` are the namespaces that this element declares, those included
-    that its names need and no element around it declares; the default
-    namespace has the prefix "".
+    `prefixes` are the namespaces that this element declares or uses a prefix
+    of, sorted; a default namespace shows in the names only.
     """
 
     name: str

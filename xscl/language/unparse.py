@@ -7,36 +7,143 @@ prefix stands for the namespace.
 
 from __future__ import annotations
 
-from typing import assert_never
+from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import TypeAlias, assert_never
 
+from xscl.language.limits import UNITS
 from xscl.language.names import PREFIXES
 from xscl.language.syntax import (
     And,
+    Arithmetic,
     Block,
+    Call,
     Compare,
+    Comparison,
     Condition,
+    Constant,
+    Decorated,
+    Element,
+    Embedded,
     Exists,
+    Expression,
+    Fold,
+    FollowedBy,
+    Join,
     NameTest,
+    Next,
     Not,
+    Operand,
     Or,
     Path,
+    Predicate,
+    Query,
     Step,
     TextMatch,
+    VariablePath,
+    Window,
 )
 
+Printable: TypeAlias = "Expression | Path | Condition | Predicate | Operand | Window | Element"
 
-def unparse(node: Block | Condition | Path) -> str:
-    """Return the text of a block, a condition or a relative path."""
+
+def unparse(node: Printable) -> str:
+    """Return the text of a query or of a part of one; a path is printed relative."""
     match node:
+        case Query():
+            return _query(node)
         case Block(stream, steps):
-            return stream + "".join(_step(step) for step in steps)
+            return stream + "".join(map(_step, steps))
+        case Join() | FollowedBy() | Next() | Fold():
+            return _operation(node)
+        case Window():
+            return _window(node)
         case Path():
             return _path(node)
-        case _:
+        case Element():
+            return _element(node, {})
+        case Exists() | Compare() | TextMatch():
             return _condition(node)
+        case And() | Or() | Not():
+            return _formula(node)
+        case Comparison(operator, left, right):
+            return f"{_operand(left)} {operator} {_operand(right)}"
+        case VariablePath() | Decorated() | Constant() | Call() | Arithmetic():
+            return _operand(node)
+        case _:
+            assert_never(node)
 
 
-def _condition(condition: Condition) -> str:
+# -- Queries and stream expressions --------------------------------------------------------
+
+
+def _query(query: Query, *, within: bool = False) -> str:
+    """Return a query; within another it always has a clause that makes it one."""
+    select = ""
+    if query.select is not None or query.distinct or (within and query.publish is None):
+        distinct = "DISTINCT " if query.distinct else ""
+        made = "*" if query.select is None else _element(query.select, {})
+        select = f"SELECT {distinct}{made} FROM "
+    publish = "" if query.publish is None else f" PUBLISH {query.publish}"
+    return f"{select}{_inner(query.expression)}{publish}"
+
+
+def _inner(expression: Expression) -> str:
+    if isinstance(expression, Query):
+        return f"({_query(expression, within=True)})"
+    return unparse(expression)
+
+
+def _operation(expression: Join | FollowedBy | Next | Fold) -> str:
+    left, right = _inner(expression.left), _inner(expression.right)
+    if isinstance(expression.left, FollowedBy) and expression.left.otherwise:
+        left = f"({left})"
+    if not isinstance(expression.right, Block | Query):
+        right = f"({right})"
+    match expression:
+        case Join(predicate=predicate, window=window):
+            return f"{left} JOIN{_constraint(predicate, window)} {right}"
+        case FollowedBy(predicate=predicate, window=window):
+            operator = "NOT FOLLOWED BY" if expression.negated else "FOLLOWED BY"
+            otherwise = " ELSE" if expression.otherwise else ""
+            return f"{left} {operator}{_constraint(predicate, window)} {right}{otherwise}"
+        case Next(predicate=predicate):
+            return f"{left} NEXT{_braces(_predicates(predicate))} {right}"
+        case Fold(predicate=predicate, again=again, aggregates=aggregates):
+            named = [f"{_operand(value)} AS {name}" for name, value in aggregates]
+            return f"{left} FOLD{_braces([*_predicates(predicate, again), *named])} {right}"
+
+
+def _predicates(*predicates: Predicate | None) -> list[str]:
+    return [unparse(predicate) for predicate in predicates if predicate is not None]
+
+
+def _constraint(predicate: Predicate | None, window: Window) -> str:
+    if window.ticks is None:
+        return _braces(_predicates(predicate))
+    return f"{{{''.join(_predicates(predicate))}, {_window(window)}}}"
+
+
+def _braces(parts: list[str]) -> str:
+    return f"{{{', '.join(parts)}}}" if parts else ""
+
+
+def _window(window: Window) -> str:
+    """Return a window in its unit; in ticks where that has no end in decimal digits."""
+    if window.ticks is None:
+        return "INF"
+    if window.unit is None:
+        return str(window.ticks)
+    exact = Fraction(window.ticks, UNITS[window.unit])
+    amount = Decimal(exact.numerator) / Decimal(exact.denominator)
+    return f"{amount:f} {window.unit}" if Fraction(amount) == exact else str(window.ticks)
+
+
+# -- Paths and conditions ------------------------------------------------------------------
+
+
+def _condition(condition: Exists | Compare | TextMatch) -> str:
     match condition:
         case Exists(path):
             return _path(path)
@@ -44,32 +151,45 @@ def _condition(condition: Condition) -> str:
             return f"{_path(path)} {operator} {_literal(value)}"
         case TextMatch(function, path, value):
             return f"{function}({_path(path)}, {_literal(value)})"
+
+
+def _formula(
+    formula: And[Condition]
+    | Or[Condition]
+    | Not[Condition]
+    | And[Predicate]
+    | Or[Predicate]
+    | Not[Predicate],
+) -> str:
+    match formula:
         case And(parts):
-            return " and ".join(_grouped(part) for part in parts)
+            return " and ".join(map(_grouped, parts))
         case Or(parts):
-            return " or ".join(_grouped(part) for part in parts)
+            return " or ".join(map(_grouped, parts))
         case Not(part):
-            return f"not({_condition(part)})"
-        case _:
-            assert_never(condition)
+            return f"not({unparse(part)})"
 
 
-def _grouped(condition: Condition) -> str:
-    text = _condition(condition)
-    return f"({text})" if isinstance(condition, And | Or) else text
+def _grouped(part: Condition | Predicate) -> str:
+    text = unparse(part)
+    return f"({text})" if isinstance(part, And | Or) else text
 
 
 def _path(path: Path) -> str:
-    steps = "".join(_step(step) for step in path.steps)
+    return f".{_rest(path)}"
+
+
+def _rest(path: Path) -> str:
+    """Return the steps of a path, to stand behind a dot or a variable."""
     tail = {None: "", "child": "/text()", "descendant": "//text()"}[path.text]
-    return f".{steps}{tail}"
+    return "".join(map(_step, path.steps)) + tail
 
 
 def _step(step: Step) -> str:
     slash = "//" if step.descendant else "/"
     at = "@" if step.attribute else ""
     bound = "" if step.variable is None else f"->{step.variable}"
-    conditions = "".join(f"[{_condition(condition)}]" for condition in step.conditions)
+    conditions = "".join(f"[{unparse(condition)}]" for condition in step.conditions)
     return f"{slash}{at}{_name(step.test)}{bound}{conditions}"
 
 
@@ -86,9 +206,78 @@ def _name(test: NameTest) -> str:
             return f"Q{{{uri}}}{local}"
 
 
+# -- Operands ------------------------------------------------------------------------------
+
+
+def _operand(operand: Operand) -> str:
+    match operand:
+        case VariablePath(variable, path):
+            return variable + _rest(path)
+        case Decorated(number, name):
+            return f"${number or ''}.{name}"
+        case Constant(value):
+            return _literal(value)
+        case Call(function, arguments):
+            return f"{function}({', '.join(map(_operand, arguments))})"
+        case Arithmetic(operator, left, right):
+            return f"({_operand(left)} {operator} {_operand(right)})"
+
+
 def _literal(value: str | float) -> str:
+    """Return a constant; XPath has no exponents, so a number is printed without."""
     if isinstance(value, str):
         return f"'{value}'" if '"' in value else f'"{value}"'
-    if value < 0:
-        return f"-{_literal(-value)}"
-    return f"{value:.17g}" if (value < 1e16 and value > 1e-4) or value == 0 else f"{value:f}"
+    text = f"{Decimal(repr(float(value))):f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+# -- Constructors --------------------------------------------------------------------------
+
+_TEXT = str.maketrans(
+    {"&": "&amp;", "<": "&lt;", ">": "&gt;", "{": "{{", "}": "}}", '"': "&quot;"}
+    | {control: f"&#{ord(control)};" for control in "\t\n\r"}
+)
+
+
+def _element(element: Element, outer: Mapping[str, str], default: str = "") -> str:
+    """Return a constructor.
+
+    `outer` has the prefixes of the elements around it, by namespace, and
+    `default` is their default namespace: that of a name without a prefix.
+    """
+    prefixes = {**outer, **{uri: prefix for prefix, uri in element.prefixes}}
+    uri, _, local = element.name[1:].rpartition("}") if element.name[0] == "{" else ("", "", "")
+    prefix = prefixes.get(uri)
+    name = element.name if not uri else f"{prefix}:{local}" if prefix else local
+    declared = [(f"xmlns:{prefix}", uri) for prefix, uri in element.prefixes]
+    if prefix is None and uri != default:
+        declared.append(("xmlns", uri))
+        default = uri
+    written = [
+        *(f'{key}="{value.translate(_TEXT)}"' for key, value in declared),
+        *(
+            f'{_attribute(key, prefixes)}="{"".join(map(_part, parts))}"'
+            for key, parts in element.attributes
+        ),
+    ]
+    start = " ".join([f"<{name}", *written])
+    children = "".join(
+        _element(child, prefixes, default) if isinstance(child, Element) else _part(child)
+        for child in element.children
+    )
+    return f"{start}>{children}</{name}>" if children else f"{start}/>"
+
+
+def _part(part: str | Embedded) -> str:
+    if isinstance(part, str):
+        return part.translate(_TEXT)
+    inner = part.variable + _rest(part.path)
+    return f"{{string({inner})}}" if part.as_string else f"{{{inner}}}"
+
+
+def _attribute(name: str, prefixes: Mapping[str, str]) -> str:
+    """Return the name of an attribute, in Clark notation, as it is written."""
+    if not name.startswith("{"):
+        return name
+    uri, _, local = name[1:].rpartition("}")
+    return f"{prefixes.get(uri) or PREFIXES[uri]}:{local}"

@@ -1,0 +1,282 @@
+"""The parser: what a text means, every message as the user sees it, limits, damaged texts."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path as File
+
+import pytest
+
+from tests.xscl.language.queries import PAIR, TABLE_6_2, VALID
+from xscl.errors import NotSupported, QueryError, TooComplex
+from xscl.language import limits
+from xscl.language.parser import parse, parse_block, parse_window
+from xscl.language.syntax import (
+    And,
+    Block,
+    Compare,
+    Comparison,
+    Constant,
+    Element,
+    Embedded,
+    Exists,
+    Expression,
+    Fold,
+    FollowedBy,
+    Join,
+    NameTest,
+    Not,
+    Or,
+    Path,
+    Predicate,
+    Query,
+    Step,
+    TextMatch,
+    VariablePath,
+    Window,
+)
+from xscl.language.unparse import unparse
+
+GOLDEN = File(__file__).resolve().parents[2] / "golden" / "language"
+
+
+def name(local: str, *conditions: object, variable: str | None = None, deep: bool = False) -> Step:
+    return Step(NameTest(local), deep, False, conditions, variable)  # type: ignore[arg-type]  # any condition
+
+
+def child(local: str, variable: str | None = None) -> Exists:
+    return Exists(Path((name(local, variable=variable),)))
+
+
+def expression(text: str) -> Expression:
+    return parse(text).expression
+
+
+def test_q1_of_table_6_2() -> None:
+    book = name("book", child("author", "x2"), child("title", "x3"), variable="x1", deep=True)
+    blog = name("blog", child("author", "x5"), child("title", "x6"), variable="x4", deep=True)
+    pairs = (("x2", "x5"), ("x3", "x6"))
+    predicate: Predicate = And(
+        tuple(Comparison("=", VariablePath(a), VariablePath(b)) for a, b in pairs)
+    )
+    assert expression(TABLE_6_2["Q1"]) == FollowedBy(
+        Block("S", (book,)), Block("S", (blog,)), predicate, Window(600_000_000, "min")
+    )
+
+
+def test_a_quote_after_a_name_belongs_to_it() -> None:
+    query = expression(TABLE_6_2["Q3"])
+    assert isinstance(query, FollowedBy)
+    assert isinstance(query.right, Block)
+    assert query.right.steps[0].variable == "x4'"
+
+
+@pytest.mark.parametrize("text", VALID.values(), ids=list(VALID))
+def test_keywords_are_read_in_any_case_and_blanks_anywhere(text: str) -> None:
+    spaced = text.replace("[", " [\n").replace("]", " ] ").replace("//", " // ")
+    if "<" not in text and "Q{" not in text:
+        assert parse(spaced) == parse(text)
+    for word in ("JOIN", "FOLLOWED BY", "NEXT", "FOLD", "SELECT", "DISTINCT", "FROM", "ELSE"):
+        assert parse(text.replace(f"{word}{{", f"{word.lower()}{{")) == parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("S//a[b]", name("a", child("b"), deep=True)),
+        ("S//a[./b]", name("a", child("b"), deep=True)),
+        ("S//item AS i", name("item", variable="i", deep=True)),
+        ("S//item->i", name("item", variable="i", deep=True)),
+        ("S", Step(NameTest(None, None))),
+        ("S AS r", Step(NameTest(None, None), variable="r")),
+        ("S/@a", Step(NameTest("a"), attribute=True)),
+        ("S//dc:a", Step(NameTest("a", "http://purl.org/dc/elements/1.1/"), True)),
+        ("S/*:a", Step(NameTest("a", None))),
+        ("S/Q{urn:u}*", Step(NameTest(None, "urn:u"))),
+        ("S/a[5 < .]", name("a", Compare(Path(), ">", 5.0))),
+        ("S/a['x' = text()]", name("a", Compare(Path((), "child"), "=", "x"))),
+        ("S/a[. = -1.5]", name("a", Compare(Path(), "=", -1.5))),
+        ("S/a[contains(., 'x')]", name("a", TextMatch("contains", Path(), "x"))),
+        ("S/a[b or not(c)]", name("a", Or((child("b"), Not(child("c")))))),
+        ("S/a[not]", name("a", child("not"))),
+        ("S/a[not b]", name("a", Not(child("b")))),
+        ("S/a-b.c", name("a-b.c")),
+    ],
+)
+def test_steps(text: str, step: Step) -> None:
+    assert parse_block(text) == Block("S", (step,))
+
+
+@pytest.mark.parametrize(
+    ("written", "window"),
+    [
+        ("250 ms", Window(250_000, "ms")),
+        ("1.5 h", Window(5_400_000_000, "h")),
+        ("10min", Window(600_000_000, "min")),
+        ("2 W", Window(1_209_600_000_000, "w")),
+        ("30 d", Window(2_592_000_000_000, "d")),
+        ("7 s", Window(7_000_000, "s")),
+        ("0", Window(0)),
+        (str(2**62), Window(2**62)),
+        ("inf", Window()),
+    ],
+)
+def test_windows(written: str, window: Window) -> None:
+    join = expression(PAIR.format(f"JOIN{{x=y, {written}}}"))
+    assert isinstance(join, Join)
+    assert join.window == window
+
+
+def test_a_window_left_out_is_infinite() -> None:
+    join = expression(PAIR.format("JOIN{x=y}"))
+    assert isinstance(join, Join)
+    assert join.window == Window()
+
+
+def test_durations() -> None:
+    assert parse_window("1.5 h") == 5_400_000_000
+    assert parse_window(" 10 ") == 10
+
+
+def test_chains_lean_to_the_left_and_parentheses_group() -> None:
+    chain = expression("A JOIN{x=y} B FOLLOWED BY{y=z} C")
+    assert isinstance(chain, FollowedBy)
+    assert isinstance(chain.left, Join)
+    assert expression("(A JOIN{x=y} B) FOLLOWED BY{y=z} C") == chain
+    assert expression("(S//a)") == expression("S//a")
+    inner = expression("A JOIN{x=y} (SELECT * FROM B PUBLISH T)")
+    assert isinstance(inner, Join)
+    assert inner.right == Query(Block("B", (Step(NameTest(None, None)),)), publish="T")
+
+
+def test_fold() -> None:
+    fold = expression(VALID["fold"])
+    assert isinstance(fold, Fold)
+    assert fold.again is not None
+    assert [aggregate for aggregate, _ in fold.aggregates] == ["cnt", "last"]
+
+
+def test_and_binds_tighter_than_or() -> None:
+    (step,) = parse_block("S/a[b or c and d]").steps
+    assert step.conditions == (Or((child("b"), And((child("c"), child("d"))))),)
+
+
+def test_constructor() -> None:
+    made = parse(VALID["constructor"]).select
+    title = Embedded("x", Path((name("t"),)))
+    by = (Embedded("x"), ", ", Embedded("y", as_string=True))
+    assert made == Element("hit", (("by", by),), (Element("t", (), (title,)), "{}<A'"))
+
+
+def test_prefixes_of_the_query_hold_in_the_constructor() -> None:
+    query = parse('NAMESPACE p = "urn:u" SELECT <p:a>{x/p:b}</p:a> FROM S//p:a->x')
+    assert query.select is not None
+    assert query.select.name == "{urn:u}a"
+    (embedded,) = query.select.children
+    assert isinstance(embedded, Embedded)
+    assert embedded.path.steps[0].test == NameTest("b", "urn:u")
+
+
+def test_constants_and_calls_in_predicates() -> None:
+    join = expression(PAIR.format("JOIN{x < -4}"))
+    assert isinstance(join, Join)
+    assert join.predicate == Comparison("<", VariablePath("x"), Constant(-4.0))
+
+
+# -- Errors --------------------------------------------------------------------------------
+
+
+def cases() -> list[tuple[str, str]]:
+    """Return queries and their messages: blocks of a golden file, parted by lines of dashes."""
+    text = (GOLDEN / "syntax_errors.txt").read_text("utf-8")
+    parted = (case.strip("\n").split("\n\n", 1) for case in text.split("\n----\n"))
+    return [(query, message) for query, message in parted]
+
+
+@pytest.mark.parametrize(("query", "message"), cases())
+def test_messages(query: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        parse(query)
+    assert str(caught.value) == message
+    assert caught.value.source == query
+
+
+def test_what_is_not_supported_is_told_apart() -> None:
+    with pytest.raises(NotSupported):
+        parse("S//a[./b = ./c]")
+
+
+@pytest.mark.parametrize("text", ["", "ten", "INF", "-1 s", "1 parsec", "9e9", f"{2**61 + 1}"])
+def test_durations_that_are_none(text: str) -> None:
+    with pytest.raises(QueryError):
+        parse_window(text)
+
+
+# -- Limits (reliability.md, Q2) and damaged texts (Q7) ------------------------------------
+
+EXCESSIVE = {
+    "steps": "S" + "/a" * 20_000,
+    "65 steps": "S" + "/a" * 65,
+    "steps below a variable": "S//a->x JOIN{x" + "/a" * 65 + "=y} S//b->y",
+    "parentheses": "(" * 100_000 + "S" + ")" * 100_000,
+    "fewer parentheses": "(" * 30_000 + "S",
+    "brackets": "S//a" + "[./b" * 101 + "]" * 101,
+    "text": "S//a" + "b" * 1_000_000,
+    "words": "S//a" + "[b]" * 20_000,
+    "joins": "S" + " JOIN S" * 5_000,
+    "negations": "S//a[" + "not " * 15_000 + "b]",
+    "signs": "S//a->x JOIN{x=1" + "+1" * 3_000 + "} S",
+    "elements": "SELECT " + "<a>" * 10_000 + " FROM S",
+    "hidden elements": "SELECT <a>'" + "<a>" * 9_000 + "' FROM S",
+}
+
+
+@pytest.mark.parametrize("text", EXCESSIVE.values(), ids=list(EXCESSIVE))
+def test_what_is_too_complex_is_refused_at_once(text: str) -> None:
+    parse("S")
+    started = time.process_time()
+    with pytest.raises(TooComplex):
+        parse(text)
+    assert time.process_time() - started < 0.1
+
+
+def test_what_is_just_within_the_limits_is_read() -> None:
+    deepest = limits.MAX_DEPTH
+    parse("S" + "/a" * limits.MAX_STEPS)
+    parse("S//a" + "[./b" * deepest + "]" * deepest)
+    parse("S//a[" + " or ".join(f". = '{i}'" for i in range(1_000)) + "]")
+    parse("S//a" + "[./b/c/d]" * 60)
+
+
+def _damaged(text: str, chance: random.Random) -> str:
+    at = chance.randrange(len(text))
+    sign = chance.choice("'\"[](){}<>/\\@*.,=-+$|&:;!?#%~^`\0\u202e\u0301aZ0_ \n")
+    return chance.choice((text[:at] + text[at + 1 :], text[:at] + sign + text[at + 1 :], text[:at]))
+
+
+def _refusal(text: str) -> QueryError | None:
+    """Return why a text is refused; what is read can be printed."""
+    try:
+        read = parse(text)
+    except QueryError as error:
+        return error
+    unparse(read)
+    return None
+
+
+def test_damaged_queries_give_nothing_but_query_errors() -> None:
+    chance = random.Random(7)
+    parse("S")
+    refused = 0
+    for text in list(VALID.values())[:30]:
+        for _ in range(200):
+            damaged = _damaged(text, chance)
+            started = time.process_time()
+            error = _refusal(damaged)
+            assert time.process_time() - started < 0.2
+            if error is not None:
+                refused += 1
+                assert error.column <= len(damaged) + 1
+                assert f"column {error.column}" in str(error)
+    assert refused > 1_000

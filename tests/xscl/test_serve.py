@@ -1,0 +1,214 @@
+"""The service: started, told to stop by a signal, looked at from outside while it runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from feeds.documents import Document
+from feeds.spool import Spool
+from xscl.cli import app
+from xscl.engine import Engine
+from xscl.followed import create_tables
+from xscl.home import Home
+from xscl.match import Matches
+from xscl.pipeline import DirectConsumer
+from xscl.serve import Service, Serving
+from xscl.sink import EngineSink
+from xscl.status import status
+
+ROOT = Path(__file__).resolve().parents[2]
+TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
+
+
+def documents(*numbers: int) -> list[Document]:
+    return [Document("S", f"d{n}", n, b"<a>hi</a>", history=n < 2) for n in numbers]
+
+
+def run_xscl(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-c", "from xscl.cli import main; main()", *arguments]
+
+
+SETTING: dict[str, Any] = {
+    "cwd": ROOT,
+    "env": {**os.environ, "PYTHONPATH": str(ROOT)},
+    "text": True,
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Home:
+    """A data directory with a subscription, and two documents in its spool."""
+    home = Home(tmp_path / "data")
+    with home.hold("test"), Engine(home.database) as engine:
+        engine.subscribe("twice", TWICE)
+        with Spool(home.spool) as spool:
+            spool.append(documents(0, 1), 1)
+    return home
+
+
+@pytest.fixture
+def service(place: Home) -> Iterator["subprocess.Popen[str]"]:
+    """A running service that has consumed what there was."""
+    with subprocess.Popen(
+        command("serve", "--no-spark", "--json", "--notify-history", "--data", str(place.path)),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        **SETTING,
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.stderr and process.stderr.read()
+        assert json.loads(line)["documents"] == ["d0", "d1"]
+        yield process
+        process.kill()
+
+
+def eventually(happens: Callable[[], bool]) -> bool:
+    """Whether something happens within ten seconds."""
+    for _ in range(100):
+        if happens():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def waiting(place: Home) -> int | None:
+    written = place.read_status()
+    return None if written is None else written["waiting"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_in_order(
+    place: Home, service: "subprocess.Popen[str]", number: signal.Signals
+) -> None:
+    os.killpg(service.pid, number)
+    _, errors = service.communicate(timeout=20)
+    assert service.returncode == 0, errors
+    assert errors.splitlines()[-1] == "xscl: stopped"
+    assert place.holder() is None
+    with Engine(place.database) as engine:
+        assert engine.consumed("direct") == 1
+        assert [m.documents for m in engine.matches()] == [("d0", "d1")]
+
+
+def test_others_are_told_who_is_there(place: Home, service: "subprocess.Popen[str]") -> None:
+    data = ("--data", str(place.path))
+    for arguments in (
+        ("subscriptions",),
+        ("sql", "SELECT 1"),
+        ("serve", "--no-spark"),
+        ("feeds", "list"),
+    ):
+        done = run_xscl(*arguments, *data)
+        assert done.exit_code == 1
+        told = f"is in use by process {service.pid}, a running service\nhint: stop it first"
+        assert told in done.stderr
+    assert eventually(lambda: waiting(place) == 0)
+    done = run_xscl("status", "--json", *data)
+    assert done.exit_code == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures["service"] == service.pid
+    assert (figures["consumer"], figures["documents"], figures["matches"]) == ("direct", 2, 1)
+    assert f"service        process {service.pid}" in run_xscl("status", *data).stdout
+
+
+def test_a_service_that_was_killed_leaves_nothing_behind(
+    place: Home, service: "subprocess.Popen[str]"
+) -> None:
+    service.kill()
+    service.wait()
+    done = run_xscl("status", "--json", "--data", str(place.path))
+    assert json.loads(done.stdout)["service"] is None
+    assert json.loads(done.stdout)["matches"] == 1
+
+
+# -- Within this process -------------------------------------------------------------------
+
+
+def test_it_ends_when_told_and_everything_is_consumed(place: Home) -> None:
+    found: list[tuple[str, ...]] = []
+    service = Service(place, Serving(spark=False), lambda ms: found.extend(m.documents for m in ms))
+    until = threading.Event()
+    until.set()
+    service.run(until)
+    assert found == [("d0", "d1")]
+    written = place.read_status()
+    assert written is not None
+    assert (written["position"], written["spool"], written["waiting"]) == (1, 1, 0)
+
+
+def test_stopped_before_it_began_it_consumes_nothing(place: Home) -> None:
+    service = Service(place, Serving(spark=False), lambda matches: None)
+    service.stop()
+    service.run()
+    assert waiting(place) == 2
+
+
+def test_the_error_of_a_listener_ends_it(place: Home) -> None:
+    def fail(matches: Matches) -> None:
+        raise ValueError("the listener fell asleep")
+
+    with pytest.raises(ValueError, match="fell asleep"):
+        Service(place, Serving(spark=False), fail).run()
+    assert place.holder() is None
+
+
+def test_the_error_of_a_thread_ends_it(place: Home) -> None:
+    place.status.with_suffix(".tmp").mkdir(parents=True)
+    with pytest.raises(IsADirectoryError):
+        Service(place, Serving(spark=False), lambda matches: None).run()
+    assert place.holder() is None
+
+
+def test_a_batch_that_comes_twice_is_heard_once() -> None:
+    found: list[int] = []
+    with Engine() as engine:
+        engine.subscribe("twice", TWICE)
+        sink = EngineSink(engine, lambda matches: found.append(len(matches)))
+        sink.consume(documents(0, 1), "q", 7)
+        sink.consume(documents(0, 1), "q", 7)
+        assert (found, sink.consumed("q"), sink.consumed("other")) == ([1, 0], 7, None)
+
+
+def test_status_counts_matches_as_the_engine_does(place: Home) -> None:
+    with (
+        Engine(place.database) as engine,
+        Spool(place.spool) as spool,
+        closing(engine.store()) as store,
+    ):
+        create_tables(store)
+        before = status(store, place)
+        assert (before.consumer, before.waiting, before.matches) == (None, 2, 0)
+        assert before.lag > 1e9  # seconds: the segment says that it arrived in 1970
+        pairs = "S//a[./b->x] FOLLOWED BY{x=y, 10 s} S//a[./b->y]"
+        engine.subscribe("every", pairs)
+        engine.subscribe("same", pairs)
+        engine.subscribe("new", pairs, updates=True)
+        engine.subscribe("groups", f"SELECT DISTINCT * FROM {pairs}")
+        two = b"<a><b>u</b><b>v</b></a>"
+        spool.append([Document("S", f"e{n}", n, two) for n in (3, 4)], 2)
+        spool.append([Document("S", "e4", 5, two + b"<!-- again -->")], 3)
+        DirectConsumer(spool, EngineSink(engine), batch=1).run_once()
+        engine.subscribe("late", pairs)
+        after = status(store, place)
+        expected = len(engine.matches())
+        assert after.matches == expected
+        assert expected > 6
+        assert (after.consumer, after.position, after.waiting) == ("direct", 3, 0)
+        assert (after.subscriptions, after.joins, after.templates) == (6, 2, 1)

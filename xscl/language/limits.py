@@ -1,0 +1,116 @@
+"""How large a query may be: what is over a limit is refused before it is parsed.
+
+One pass over the tokens counts them, follows how deep they are nested, and
+counts the steps of each path, so that a hostile text costs some milliseconds.
+"""
+
+from __future__ import annotations
+
+import re
+
+from xscl.errors import QueryError, TooComplex
+
+MAX_LENGTH = 65_536
+"""Characters of a query."""
+MAX_TOKENS = 10_000
+MAX_STEPS = 64
+"""Steps of one path."""
+MAX_DEPTH = 100
+"""Levels of nesting: as deep as recursive functions on the tree go without trouble."""
+MAX_OPERATORS = 100
+"""Operators of one chain of joins or one arithmetic expression: its tree leans to the left."""
+
+UNITS = {
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+"""Units of a window, in ticks: microseconds."""
+
+_FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_TOKEN = re.compile(
+    r"""--[^\n]*                                   # a comment
+    | (?P<other>"[^"]*"|'[^']*'|Q\{[^{}]*\})
+    | (?P<word>[^\W\d](?:[\w.']|-(?!>))*)
+    | (?P<close></|/>|[)\]}])
+    | (?P<slash>//?)
+    | (?P<open>[(\[{]|<(?=[^\W\d]))
+    | (?P<path>->|[@:.])
+    | (?P<star>\*)
+    | (?P<sign>[-+])
+    | (?P<rest>[^\s>])""",
+    re.VERBOSE,
+)
+_RESTARTS = frozenset({"and", "or"})
+_OPERATORS = frozenset({"not", "div", "mod", "join", "followed", "next", "fold"})
+
+
+def refuse_excess(text: str) -> None:
+    """Raise for a text that is over a limit, or that holds what no text should."""
+    if len(text) > MAX_LENGTH:
+        message = f"{len(text):,} characters, and {MAX_LENGTH:,} are allowed"
+        raise _too_complex(text[:200], 0, message)
+    found = _FORBIDDEN.search(text)
+    if found is not None:
+        message = f"the character U+{ord(found[0]):04X} cannot stand in a query"
+        raise QueryError.at(found.start(), message, text)
+    # A text with few signs cannot be over a limit, and nearly all texts are such.
+    if len(text) > MAX_DEPTH:
+        _scan(text)
+
+
+def _scan(text: str) -> None:
+    """Raise at the first token that is over a limit.
+
+    Each open bracket has the steps of its current path and the operators of
+    its current expression; two words in a row (`x AND y`) begin a new path.
+    """
+    steps, operators, tokens, before = [0], [0], 0, ""
+    for token in _TOKEN.finditer(text):
+        kind = token.lastgroup
+        if kind is None:
+            continue
+        tokens += 1
+        if kind == "slash":
+            steps[-1] += 1
+        elif kind == "open":
+            steps.append(0)
+            operators.append(0)
+        elif kind == "close" and len(steps) > 1:
+            del steps[-1], operators[-1]
+        elif kind == "word":
+            word = token[0].lower()
+            if before in ("word", "close"):
+                steps[-1] = 0
+            operators[-1] = 0 if word in _RESTARTS else operators[-1] + (word in _OPERATORS)
+        elif kind == "sign":
+            steps[-1] = 0
+            operators[-1] += 1
+        elif kind == "star":
+            operators[-1] += 1
+        elif kind == "rest":
+            steps[-1] = operators[-1] = 0
+        message = _excess(len(steps) - 1, steps[-1], operators[-1], tokens)
+        if message is not None:
+            raise _too_complex(text, token.start(), message)
+        before = kind
+
+
+def _excess(depth: int, steps: int, operators: int, tokens: int) -> str | None:
+    """Return which limit is exceeded, if one is."""
+    if depth > MAX_DEPTH:
+        return f"nested deeper than {MAX_DEPTH} levels"
+    if steps > MAX_STEPS:
+        return f"a path of over {MAX_STEPS} steps"
+    if operators > MAX_OPERATORS:
+        return f"over {MAX_OPERATORS} operators in a row"
+    if tokens > MAX_TOKENS:
+        return f"over {MAX_TOKENS:,} words and signs"
+    return None
+
+
+def _too_complex(text: str, offset: int, message: str) -> QueryError:
+    return TooComplex.at(offset, f"the query is too complex: {message}", text)
