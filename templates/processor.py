@@ -21,7 +21,7 @@ from templates.joingraph import JoinGraph
 from templates.registry import Members, Registry, r_t
 from templates.relations import BINDINGS, INFINITE, NODES, TIMES, VALUES, Witnesses
 from templates.values import Hash, intern_values, key_of
-from templates.views import BACKWARD, FORWARD, Needs, Pass, Views, clear, materialise
+from templates.views import BACKWARD, FORWARD, Needs, Pass, Views, clear, materialise, prepare
 
 FOUND = pa.schema(
     [
@@ -56,6 +56,8 @@ class Processor:
         self._hashed = hashed
         self._swept = -INFINITE
         self._filled: list[Pass] = []
+        self._prepared = False
+        self._plans: dict[str, str] = {}
         self.out: dict[int, pa.Table] = {}
         self._register_batch(_no_rows())
 
@@ -84,10 +86,16 @@ class Processor:
 
     def complete_views(self) -> None:
         """Make the views of a pass that the last push did not need, empty, for readers."""
+        self._prepare_views()
         for half in (FORWARD, BACKWARD):
             if half not in self._filled:
                 clear(self._connection, half)
                 self._filled.append(half)
+
+    def _prepare_views(self) -> None:
+        if not self._prepared:
+            prepare(self._connection)
+            self._prepared = True
 
     def _register_batch(self, tables: tuple[pa.Table, ...]) -> None:
         for name, table in zip(("binding", "node", "times"), tables, strict=True):
@@ -144,7 +152,9 @@ class Processor:
         needs = Needs(
             several=any(_has_several(m) for m in live),
             others=any(_has_others(m.template.graph) for m in live),
+            alone=self._registry.alone(),
         )
+        self._prepare_views()
         materialise(self._connection, half, first, self._registry.bounds(), needs)
         self._filled.append(half)
         left, right = self._arrived(half.views, needs.others)

@@ -67,9 +67,22 @@ class Members:
     columns: list[Counter[int]]
     joins: int = 0  # rows with the operator JOIN
     together: int = 0  # rows that are not `apart`
+    alone: Counter[tuple[int, int]] = field(default_factory=Counter)  # see `views.Needs`
+
+    def _alone(self, row: Row) -> list[tuple[int, int]]:
+        """Return the pairs of variables by one join of which a row may be satisfied."""
+        edges = [edge for edge in self.template.graph.edges if edge.operator == "="]
+        if row.apart and len(edges) > 1:
+            return []
+        pair = {child: row.pairs[i] for i, (_, child) in enumerate(self.template.graph.pairs())}
+        return [(pair[edge.left], pair[edge.right]) for edge in edges]
 
     def count(self, row: Row, by: int) -> None:
         """Add or take away one row."""
+        for pair in self._alone(row):
+            self.alone[pair] += by
+            if not self.alone[pair]:
+                del self.alone[pair]
         for column, pair in zip(self.columns, row.pairs, strict=True):
             column[pair] += by
             if not column[pair]:
@@ -186,6 +199,17 @@ class Registry:
         joins = [m for m in self.members.values() if m.template.graph.two_sided]
         keep = max((max(use.keeps) for use in self._pairs.values() if use.keeps), default=0)
         return Bounds(keep, keep, not any(m.joins for m in joins))
+
+    def alone(self) -> pa.Table:
+        """Return the pairs of variables that may satisfy a query by one value join."""
+        pairs = sorted({pair for members in self.members.values() for pair in members.alone})
+        columns = list(zip(*pairs, strict=True)) or [(), ()]
+        return pa.table(
+            {
+                "pair1": pa.array(columns[0], pa.int32()),
+                "pair2": pa.array(columns[1], pa.int32()),
+            }
+        )
 
     def keeps(self) -> dict[int, int]:
         """Return, for each pair, how long its witnesses are kept, in ticks."""

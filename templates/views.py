@@ -8,8 +8,7 @@ them, and with how the documents lie in time.
 
 Differs from section 6.5: there R_vj has the nodes only and each template's
 query joins R_L and R_R again.  Sharing that join leaves a template's query one
-relation for each value join instead of two, which is most of its cost.  R_L
-and R_R are steps of making R_vj here, and no tables of their own.
+relation for each value join instead of two, which is most of its cost.
 
 A template with several joins looks only at documents that have at least two
 value joins with each other (`several`), unless one of its queries may bind two
@@ -28,8 +27,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import duckdb
+import pyarrow as pa
 
 from templates.relations import INFINITE
+
+HEAVY = 10_000  # joins of one value in one batch from which on they are made selectively
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Side:
 class Views:
     """The names of one pass's views."""
 
+    left: str
+    right: str
     joins: str
     several: str
     left_other: str
@@ -69,9 +73,13 @@ class Pass:
 
 
 _BATCH = Side("batch_binding", "batch_times")
-FORWARD = Pass(Side("state.binding", "state.times"), _BATCH, Views("vj1", "several1", "LB1", "RB1"))
+FORWARD = Pass(
+    Side("state.binding", "state.times"), _BATCH, Views("L1", "R1", "vj1", "several1", "LB1", "RB1")
+)
 BACKWARD = Pass(
-    _BATCH, Side("state.binding", "state.times", old=True), Views("vj2", "several2", "LB2", "RB2")
+    _BATCH,
+    Side("state.binding", "state.times", old=True),
+    Views("L2", "R2", "vj2", "several2", "LB2", "RB2"),
 )
 
 
@@ -86,10 +94,29 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """Which views the templates of a push read beside R_vj."""
+    """What the templates of a push read beside R_vj.
+
+    `alone` are the pairs of variables (pair1, pair2) that may satisfy a query
+    by one value join.
+    """
 
     several: bool
     others: bool
+    alone: pa.Table
+
+
+def prepare(connection: duckdb.DuckDBPyConnection) -> None:
+    """Create the views of both passes, empty; they are filled anew for each batch."""
+    statements: list[str] = []
+    for half in (FORWARD, BACKWARD):
+        views = half.views
+        side = half.left.rows(0, "false")
+        sides = (views.left, views.right, views.left_other, views.right_other)
+        statements.extend(f"CREATE OR REPLACE TEMP TABLE {name} AS {side}" for name in sides)
+        joined = _join(views, Bounds(), "false")
+        both = (views.joins, views.several)
+        statements.extend(f"CREATE OR REPLACE TEMP TABLE {name} AS {joined}" for name in both)
+    connection.execute(";".join(statements))
 
 
 def materialise(
@@ -99,32 +126,69 @@ def materialise(
     bounds: Bounds,
     needs: Needs,
 ) -> None:
-    """Compute the views of one pass as temporary tables."""
+    """Fill the views of one pass."""
     views = half.views
     common = "b.key IN (SELECT key FROM common)"
-    left, right = (side.rows(first_of_batch, common) for side in (half.left, half.right))
-    _create(connection, views.joins, _value_joins(left, right, bounds))
+    for name, side in ((views.left, half.left), (views.right, half.right)):
+        _fill(connection, name, side.rows(first_of_batch, common))
+    _fill(connection, views.joins, _value_joins(connection, views, bounds, needs))
     if needs.several:
-        _create(connection, views.several, _several(views))
+        _fill(connection, views.several, _several(views))
     if needs.others:
         sides = ((views.left_other, half.left, "doc1"), (views.right_other, half.right, "doc2"))
         for name, side, doc in sides:
             wanted = f"b.doc IN (SELECT {doc} FROM {views.joins})"
-            _create(connection, name, side.rows(first_of_batch, wanted))
+            _fill(connection, name, side.rows(first_of_batch, wanted))
 
 
 def clear(connection: duckdb.DuckDBPyConnection, half: Pass) -> None:
-    """Make the value joins of a pass empty."""
-    left, right = (side.rows(0, "false") for side in (half.left, half.right))
-    _create(connection, half.views.joins, _value_joins(left, right, Bounds()))
+    """Empty the views of a pass."""
+    views = half.views
+    for name in (views.left, views.right, views.joins, views.several):
+        connection.execute(f"DELETE FROM {name}")
 
 
-def _create(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
-    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
+def _fill(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
+    """Replace the rows of a view; the table stays, so that prepared queries stay valid."""
+    connection.execute(f"DELETE FROM {name}")
+    connection.execute(f"INSERT INTO {name} {query}")
 
 
-def _value_joins(left: str, right: str, bounds: Bounds) -> str:
-    """Return R_vj: equal values of different documents, within the widest window.
+def _value_joins(
+    connection: duckdb.DuckDBPyConnection, views: Views, bounds: Bounds, needs: Needs
+) -> str:
+    """Return the query of R_vj, leaving out what cannot be part of a match.
+
+    A value that very many documents share (the address of a channel) joins all
+    of them with one another, and hardly a query asks for that alone.  Where
+    there are such *heavy* values, their joins are made only for pairs of
+    documents that share a light value too or of which one has several heavy
+    ones, and for those pairs of variables that some query joins alone.
+    """
+    heavy = connection.execute(
+        f"SELECT key FROM (SELECT key, count(*) AS n FROM {views.left} GROUP BY key)"
+        f" JOIN (SELECT key, count(*) AS m FROM {views.right} GROUP BY key) USING (key)"
+        f" WHERE n * m > {HEAVY}"
+    ).fetchall()
+    if not heavy:
+        return _join(views, bounds, "true")
+    listed = ", ".join(str(key) for (key,) in heavy)
+    connection.register("alone", needs.alone)
+    crowded = (
+        f"SELECT doc FROM {{}} WHERE key IN ({listed}) GROUP BY doc HAVING min(node2) < max(node2)"
+    )
+    light = _join(views, bounds, f"l.key NOT IN ({listed})")
+    allowed = (
+        "(l.doc, r.doc) IN (SELECT doc1, doc2 FROM light)"
+        f" OR l.doc IN ({crowded.format(views.left)}) OR r.doc IN ({crowded.format(views.right)})"
+        " OR (l.pair, r.pair) IN (SELECT pair1, pair2 FROM alone)"
+    )
+    rest = _join(views, bounds, f"l.key IN ({listed}) AND ({allowed})")
+    return f"WITH light AS MATERIALIZED ({light}) SELECT * FROM light UNION ALL ({rest})"
+
+
+def _join(views: Views, bounds: Bounds, wanted: str) -> str:
+    """Return the join of R_L and R_R: equal values of different documents, in the widest window.
 
     `gap` is the right document's time minus the left one's; `age` is the
     clock when the newcomer of the two came, minus the earlier arrival's time.
@@ -132,14 +196,13 @@ def _value_joins(left: str, right: str, bounds: Bounds) -> str:
     """
     order = "r.ts > l.ts AND" if bounds.forward_only else ""
     return (
-        f"WITH R_L AS ({left}), R_R AS ({right})"
-        " SELECT * FROM (SELECT l.doc AS doc1, r.doc AS doc2, l.key, l.pair AS pair1,"
+        "SELECT * FROM (SELECT l.doc AS doc1, r.doc AS doc2, l.key, l.pair AS pair1,"
         " l.node1 AS above1, l.node2 AS node1, r.pair AS pair2, r.node1 AS above2,"
         " r.node2 AS node2, r.ts - l.ts AS gap,"
         " CASE WHEN l.rank < r.rank THEN r.clock - l.ts WHEN l.rank > r.rank THEN l.clock - r.ts"
         " ELSE greatest(r.clock - l.ts, l.clock - r.ts) END AS age"
-        " FROM R_L l JOIN R_R r ON l.key = r.key"
-        f" WHERE {order} l.base <> r.base)"
+        f" FROM {views.left} l JOIN {views.right} r ON l.key = r.key"
+        f" WHERE {order} l.base <> r.base AND ({wanted}))"
         f" WHERE abs(gap) <= {bounds.window} AND age <= {bounds.keep}"
     )
 

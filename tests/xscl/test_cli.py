@@ -19,6 +19,7 @@ from feeds.spool import Spool
 from xscl.cli import app
 from xscl.cli.inputs import instant
 from xscl.cli.output import clean, one_line
+from xscl.demo import publishing
 from xscl.engine import Engine
 from xscl.home import Home
 
@@ -288,11 +289,14 @@ def test_sql_in_every_format(place: Home) -> None:
 
 
 def test_sql_values_that_formats_lack(place: Home) -> None:
-    query = "SELECT 'NaN'::DOUBLE AS n, NULL AS z, '=1+1' AS f, DATE '2024-05-06' AS d, '\\xC3\\xA9'::BLOB AS b"
+    query = (
+        "SELECT 'NaN'::DOUBLE AS n, NULL AS z, '=1+1' AS f, DATE '2024-05-06' AS d,"
+        r" '\xC3\xA9'::BLOB AS b"
+    )
     assert json.loads(answered("sql", query, "--json")) == [
         {"n": None, "z": None, "f": "=1+1", "d": "2024-05-06", "b": "é"}
     ]
-    assert answered("sql", query, "--format", "csv").splitlines()[1] == ",,'=1+1,2024-05-06,é"
+    assert answered("sql", query, "--format", "csv").splitlines()[1] == "nan,,'=1+1,2024-05-06,é"
     assert json.loads(answered("sql", "SELECT 1 AS a WHERE false", "--json")) == []
 
 
@@ -306,7 +310,7 @@ def test_witness_shows_nodes_and_variables(place: Home) -> None:
         "0  book",
         "1    author  A Press",
         "2    title  Feeds",
-        "      <- S//book/title",
+        "       <- S//book/title",
     ]
     found = json.loads(answered("witness", "d2", "--json"))
     assert [node["node"] for node in found["nodes"]] == [0, 1, 2]
@@ -384,6 +388,34 @@ def test_a_poll_that_reaches_nothing_fails() -> None:
     assert xscl("feeds", "poll").stdout.startswith("no feed is due\n")
 
 
+def test_a_poll_takes_in_what_is_new_and_prints_the_matches() -> None:
+    with publishing() as server:
+        url = f"http://{server.address}/weather.atom"
+        answered("feeds", "add", url, "--stream", "weather")
+        answered("subscribe", "gales", "weather//item->w[contains(./title, 'gale')]")
+        poll = ("feeds", "poll", "weather", "--allow-address", server.address)
+        assert answered(*poll) == f"{url}: 2 new or changed items\n1 feeds polled, 0 matches\n"
+        (history,) = json.loads(answered("sql", "SELECT history, id FROM documents", "--json"))[1:]
+        assert history["history"] is True
+        for _ in range(3):  # so that the publisher goes on
+            for path in server.samples:
+                server.fetch(path)
+        out = json.loads(answered(*poll, "--json"))
+        assert [(feed["new"], feed["polls"]) for feed in out["feeds"]] == [(2, 2)]
+        assert [m["documents"][0].partition("#")[2] for m in out["matches"]] == [
+            "tag:weather.example,2024:coast/43"
+        ]
+
+
+def test_history_is_printed_when_asked_for() -> None:
+    with publishing() as server:
+        answered("feeds", "add", f"http://{server.address}/weather.atom", "--stream", "weather")
+        answered("subscribe", "gales", "weather//item->w[contains(./title, 'gale')]")
+        allow = ("--allow-address", server.address)
+        out = json.loads(answered("feeds", "poll", "--notify-history", "--json", *allow))
+        assert len(out["matches"]) == 1
+
+
 # -- Conventions ---------------------------------------------------------------------------
 
 
@@ -398,6 +430,10 @@ COMMANDS = [
 def test_every_command_has_help_with_an_example(command: list[str]) -> None:
     example = rf"\n  Example:\n    xscl {' '.join(command)}\b"
     assert re.search(example, answered(*command, "--help"))
+
+
+def test_version() -> None:
+    assert re.fullmatch(r"xscl \d+\.\d+\.\d+\S*\n", answered("--version"))
 
 
 def test_no_other_commands() -> None:

@@ -82,8 +82,6 @@ def test_every_step_publishes_more_and_takes_nothing_back(sample: samples.Sample
     steps = [parse_feed(sample.at(step), seen_at=now) for step in range(samples.STEPS + 1)]
     assert {step.quality for step in steps} == {"strict"}
     found = [[item.identity for item in step.items] for step in steps]
-    assert all(
-        later[: len(earlier)] == earlier for earlier, later in itertools.pairwise(found)
-    )
+    assert all(later[: len(earlier)] == earlier for earlier, later in itertools.pairwise(found))
     assert 0 < len(found[0]) < len(found[-1])
     assert not any(item.clipped for item in steps[-1].items)

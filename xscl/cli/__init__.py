@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib.metadata import version
 from typing import Annotated, Any
 
 import typer
@@ -16,7 +17,7 @@ from typer.core import TyperGroup
 
 from feeds.spool import SpoolError
 from xscl.cli import feeds, manage, read, run, serve
-from xscl.cli.output import Misuse, complain
+from xscl.cli.output import Misuse, complain, say
 from xscl.errors import QueryError, XsclError
 from xscl.pipeline import PipelineError
 
@@ -42,6 +43,10 @@ class Commands(TyperGroup):
         except BrokenPipeError:
             _close_standard_output()
             raise typer.Exit(0) from None
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            complain(f"{where}{error.strerror or error}")
+            raise typer.Exit(1) from None
         return answer
 
 
@@ -55,9 +60,20 @@ app = typer.Typer(
 )
 
 
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        say(f"xscl {version('xscl')}")
+        raise typer.Exit
+
+
 @app.callback()
 def xscl(
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_say_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
 ) -> None:
     """Subscriptions that join XML documents and feed items across time."""
 

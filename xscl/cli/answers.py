@@ -82,7 +82,7 @@ def _cell(value: object) -> str:
 def _text(value: object) -> str:
     if isinstance(value, list | dict):
         return json.dumps(_value(value), ensure_ascii=False)
-    return str(_value(value))
+    return str(value if isinstance(value, float) else _value(value))
 
 
 def _value(value: object) -> object:
