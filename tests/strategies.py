@@ -542,7 +542,7 @@ def _block(draw: Draw, document: Doc, style: str, wanted: Iterable[str]) -> tupl
     names = (style.format(number) for number in range(1, 99))
     variables, steps = _Variables(names, frozenset(wanted)), list[Step]()
     for target, step in _steps(draw, None, (anchor, None)):
-        if target[0] is anchor or draw(st.sampled_from((True, False, False, False))):
+        if target[0] is anchor or draw(st.booleans()):
             step = replace(step, variable=variables.bind(target))
         steps.append(step)
     steps[-1] = replace(steps[-1], conditions=_branches(draw, anchor, variables))
@@ -679,11 +679,11 @@ def histories(draw: Draw) -> Case:
     if draw(often):
         arrived = _again(draw, arrived)
     events: list[Event] = [Push(doc) for doc in arrived]
-    early = st.sampled_from((0, 1))
+    early = st.sampled_from((0, 0, 1))
     for subscription, updates in zip(subscribed, updating, strict=False):
         start = draw(early)
         events.insert(start, Subscribe(replace(subscription, updates=updates)))
-        if draw(st.integers(0, 2)) == 2:
+        if draw(st.integers(0, 3)) == 3:
             after = events.index(Subscribe(replace(subscription, updates=updates))) + 1
             stop = draw(st.integers((after + len(events)) // 2, len(events)))
             events.insert(stop, Unsubscribe(subscription.name))

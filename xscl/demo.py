@@ -1,9 +1,9 @@
 """The demonstration: three sample feeds on this machine, five subscriptions, all of the path.
 
 A server on the loopback address publishes the samples.  As soon as all feeds
-have been fetched as they are, it publishes the next step of each, so that the
-items of the first poll are history and everything after it is news: what
-matches does not depend on how fast anything is.
+have been fetched as they are, and the consumer is at work, it publishes the
+next step of each, so that the items of the first poll are history and
+everything after it is news: what matches does not depend on how fast anything is.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Publisher(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.samples = {f"/{sample.name}": sample for sample in feeds()}
+        self.begun = threading.Event()
         self.finished = threading.Event()
         self._mutex = threading.Lock()
         self._step = 0
@@ -50,13 +51,14 @@ class Publisher(ThreadingHTTPServer):
     def fetch(self, path: str) -> tuple[Sample, int]:
         """Return a sample and its step now; when all have been fetched the next step begins.
 
+        The first step waits for `begun`, so that there is something to see.
         After the last step there is one more round, in which nothing is new:
         who asks again has done with the answer before.
         """
         with self._mutex:
             step = self._step
             self._fetched.add(path)
-            if len(self._fetched) == len(self.samples):
+            if len(self._fetched) == len(self.samples) and self.begun.is_set():
                 self._step, self._fetched = step + 1, set()
             if self._step > STEPS + 1:
                 self.finished.set()
@@ -118,7 +120,12 @@ def demonstrate(
         )
     with publishing() as server:
         fetching = Fetching((server.address,), quick=True)
-        service = Service(home, Serving(spark=spark, look=EVERY / 4, fetching=fetching), on_matches)
+
+        def listen(matches: Matches) -> None:
+            server.begun.set()
+            on_matches(matches)
+
+        service = Service(home, Serving(spark=spark, look=EVERY / 4, fetching=fetching), listen)
         with stopped_by_signals(service.stop):
             _register(home, server)
             tell(

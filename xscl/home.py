@@ -29,8 +29,10 @@ from xscl.errors import XsclError
 SERVICE = "serve"
 """What a service calls itself in the lock."""
 
+PATIENCE = 2.0
+"""Seconds for which a command waits for another one to end."""
+
 _MODE = 0o700
-_PATIENCE = 2.0  # seconds
 _PARTS = frozenset({"state.duckdb", "spool", "checkpoint", "spark", "status.json", "lock"})
 
 
@@ -132,11 +134,11 @@ class Home:
         self.create()
         descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            deadline = time.monotonic() + _PATIENCE
+            deadline = time.monotonic() + PATIENCE
             while (holder := _try_lock(descriptor, fcntl.LOCK_EX)) is not None:
                 if holder.command == SERVICE or time.monotonic() > deadline:
                     raise HomeInUse(self, holder)
-                time.sleep(_PATIENCE / 100)
+                time.sleep(0.02)
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()} {command}\n".encode(), 0)
             yield

@@ -164,6 +164,7 @@ class Shared:
         self.processor.join(witnesses(schema, LEFT, D1, pairs))
         self._second = witnesses(schema, RIGHT, D2, pairs)
         self.rows = self.processor.join(Witnesses(*_nothing()))
+        self.processor.complete_views()
         self.connection.execute("BEGIN TRANSACTION")
 
     def join(self) -> None:

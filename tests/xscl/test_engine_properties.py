@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 import xscl
@@ -352,8 +352,29 @@ def _count(case: Case) -> None:
 # -- Properties ------------------------------------------------------------------------------
 
 
+def _same_text() -> Subscription:
+    """Return a subscription that pairs elements of equal text at most three ticks apart."""
+    x, y = (Block("S", Step("descendant", "a", name)) for name in "xy")
+    atoms = (ValueJoin(Operand("x"), "=", Operand("y")),)
+    return Subscription("Q", Query(x, y, "JOIN", 3, atoms), updates=True)
+
+
+def _late() -> Case:
+    """Return a case in which a document comes when its partner is no longer kept."""
+    arrived = [Doc(("S",), f"d{n}", t, b"<a>u</a>") for n, t in enumerate((0, 8, 1, 6), start=1)]
+    return Case(plain([_same_text()], arrived))
+
+
+def _changes() -> Case:
+    """Return a case in which someone comes late and goes early, and a document changes."""
+    d1, d2, d3, d4 = (Push(Doc(("S",), f"d{t}", t, b"<a>u</a>")) for t in range(1, 5))
+    changed = Push(replace(d2.document, xml=b"<a>u<!--changed--></a>"))
+    return Case((d1, Subscribe(_same_text()), d2, changed, d3, Unsubscribe("Q"), d4))
+
+
 @_examples(75)
 @given(case=cases(), cuts=CUTS)
+@example(case=_late(), cuts=[False])
 def test_engine_equals_oracle(case: Case, cuts: list[bool]) -> None:
     _count(case)
     _agrees(run(case, cuts), case)
@@ -361,6 +382,7 @@ def test_engine_equals_oracle(case: Case, cuts: list[bool]) -> None:
 
 @_examples(55)
 @given(case=histories(), cuts=CUTS)
+@example(case=_changes(), cuts=[False])
 def test_engine_equals_oracle_while_people_come_and_go(case: Case, cuts: list[bool]) -> None:
     _count(case)
     _agrees(run(case, cuts), case)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from xscl import home
 from xscl.home import Holder, Home, HomeError, HomeInUse
 
 HOLD = """
@@ -88,7 +89,8 @@ def test_the_lock_goes_with_the_process(place: Home, service: subprocess.Popen[s
     assert place.holder() is None
 
 
-def test_a_command_is_waited_for(place: Home) -> None:
+def test_a_command_is_waited_for(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(home, "PATIENCE", 0.2)
     with subprocess.Popen(
         [sys.executable, "-c", HOLD, str(place.path), "sql"],
         stdin=subprocess.PIPE,
@@ -100,6 +102,7 @@ def test_a_command_is_waited_for(place: Home) -> None:
         with pytest.raises(HomeInUse, match="'xscl sql'"), place.hold("test"):
             pass
         assert process.stdin is not None
+        monkeypatch.setattr(home, "PATIENCE", 20.0)
         process.stdin.close()
         with place.hold("test"):
             assert place.holder() == Holder(os.getpid(), "test")

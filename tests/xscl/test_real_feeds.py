@@ -103,4 +103,5 @@ def test_every_feed_is_read(shared_data: Path) -> None:
     assert read == {each.id for each in documents if isinstance(each, Document)}
     rejected = [each for each in documents if not isinstance(each, Document)]
     assert done.stderr.count("xscl: not read: ") == len(rejected)
-    assert len(read) > 1_700
+    assert len(documents) - len(rejected) > 1_800
+    assert len(read) > 1_400  # several files are forms of one feed and share their items

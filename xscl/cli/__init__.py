@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Annotated, Any
 
 import typer
@@ -61,9 +61,13 @@ app = typer.Typer(
 
 
 def _say_version(wanted: bool) -> None:
-    if wanted:
+    if not wanted:
+        return
+    try:
         say(f"xscl {version('xscl')}")
-        raise typer.Exit
+    except PackageNotFoundError:
+        say("xscl, run from its source")
+    raise typer.Exit
 
 
 @app.callback()
