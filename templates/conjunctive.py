@@ -39,10 +39,9 @@ def query_over_views(graph: JoinGraph, r_t: str, views: Views, *, apart: bool) -
     `apart`: no row of R_T has two value joins that one row of R_vj can satisfy.
     """
     body = _Body(graph)
-    equal = [edge for edge in graph.edges if edge.operator == "="]
-    joins = views.several if apart and len(equal) > 1 else views.joins
-    for number, edge in enumerate(equal):
-        body.read_value_join(f"v{number}", joins, edge)
+    joins = views.several if apart and len(graph.equalities) > 1 else views.joins
+    for number, edge in enumerate(graph.equalities):
+        body.read_value_join(number, joins, edge)
     for index, (_, child) in enumerate(body.pairs):
         if child not in body.keys:
             side = graph.nodes[child].side
@@ -114,16 +113,17 @@ class _Body:
         self._bind(parent, _column(alias, "node1"))
         self._bind(child, _column(alias, "node2"))
 
-    def read_value_join(self, alias: str, relation: str, edge: Edge) -> None:
+    def read_value_join(self, number: int, relation: str, edge: Edge) -> None:
         """Add R_vj for one comparison: it binds both nodes and those above them."""
-        self.read(relation, alias)
+        alias = f"v{number}"
+        self.read(relation, alias, pairs=_column("t", f"e{number}"))
+        if number:
+            self._equal(_column(alias, "docs"), _column("v0", "docs"))
         for side, child in ((1, edge.left), (2, edge.right)):
-            index = next(i for i, (_, c) in enumerate(self.pairs) if c == child)
-            self._equal(_column(alias, f"pair{side}"), _column("t", f"p{index}"))
-            self._bind(self.pairs[index][0], _column(alias, f"above{side}"))
+            parent = next(above for above, below in self.pairs if below == child)
+            self._bind(parent, _column(alias, f"above{side}"))
             self._bind(child, _column(alias, f"node{side}"))
-            document = self.documents.setdefault(side - 1, _column(alias, f"doc{side}"))
-            self._equal(_column(alias, f"doc{side}"), document)
+            self.documents.setdefault(side - 1, _column(alias, f"doc{side}"))
             self.keys.setdefault(child, _column(alias, "key"))
 
     def compare(self, edges: tuple[Edge, ...] | list[Edge]) -> None:

@@ -53,6 +53,16 @@ class JoinGraph:
         edges = [e for e in self.edges if operator is None or e.operator == operator]
         return frozenset(e.left for e in edges) | frozenset(e.right for e in edges)
 
+    @property
+    def equalities(self) -> tuple[Edge, ...]:
+        """The value joins proper."""
+        return tuple(edge for edge in self.edges if edge.operator == "=")
+
+    def value_joins(self) -> tuple[tuple[int, int], ...]:
+        """Return, for each equality, the places in `pairs` of the pairs that end in its nodes."""
+        place = {child: i for i, (_, child) in enumerate(self.pairs())}
+        return tuple((place[edge.left], place[edge.right]) for edge in self.equalities)
+
     def top(self, side: int) -> int:
         """The number of the side's topmost node."""
         return next(i for i, n in enumerate(self.nodes) if n.side == side and n.parent is None)

@@ -7,7 +7,8 @@ document can meet.  The caller owns the connection and the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 
 import duckdb
@@ -21,7 +22,7 @@ from templates.joingraph import JoinGraph
 from templates.registry import Members, Registry, r_t
 from templates.relations import BINDINGS, INFINITE, NODES, TIMES, VALUES, Witnesses
 from templates.values import Hash, intern_values, key_of
-from templates.views import BACKWARD, FORWARD, Needs, Pass, Views, clear, materialise, prepare
+from templates.views import BACKWARD, FORWARD, HEAVY, Needs, Pass, Views, clear, materialise
 
 FOUND = pa.schema(
     [
@@ -56,8 +57,8 @@ class Processor:
         self._hashed = hashed
         self._swept = -INFINITE
         self._filled: list[Pass] = []
-        self._prepared = False
-        self._plans: dict[str, str] = {}
+        self._joins = 0  # value joins in the last push
+        self._latest: int | None = None  # time of the latest document that was joined
         self.out: dict[int, pa.Table] = {}
         self._register_batch(_no_rows())
 
@@ -82,20 +83,16 @@ class Processor:
         self._filled = []
         if common.num_rows and witnesses.bindings.num_rows:
             self._join(witnesses)
+        if witnesses.times.num_rows:
+            self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
         return self._found()
 
     def complete_views(self) -> None:
         """Make the views of a pass that the last push did not need, empty, for readers."""
-        self._prepare_views()
         for half in (FORWARD, BACKWARD):
             if half not in self._filled:
                 clear(self._connection, half)
                 self._filled.append(half)
-
-    def _prepare_views(self) -> None:
-        if not self._prepared:
-            prepare(self._connection)
-            self._prepared = True
 
     def _register_batch(self, tables: tuple[pa.Table, ...]) -> None:
         for name, table in zip(("binding", "node", "times"), tables, strict=True):
@@ -131,18 +128,15 @@ class Processor:
         """Evaluate the templates with two sides (Algorithm 1, line 2; Algorithm 4, line 9)."""
         first = pc.min(witnesses.times["doc"]).as_py()
         for half in (FORWARD, BACKWARD):
-            if half is FORWARD or self._looks_back(witnesses, first):
+            if half is FORWARD or self._looks_back(witnesses):
                 self._half(half, first)
 
-    def _looks_back(self, witnesses: Witnesses, first: int) -> bool:
+    def _looks_back(self, witnesses: Witnesses) -> bool:
         """Whether a document of the batch can be the earlier side of something kept before."""
         if any(members.joins for members in self._registry.members.values()):
             return True
-        ((latest,),) = self._connection.execute(
-            "SELECT max(ts) FROM state.times WHERE doc < ?", [first]
-        ).fetchall()
         earliest = pc.min(witnesses.times["ts"]).as_py()
-        return latest is not None and earliest < latest
+        return self._latest is None or bool(earliest < self._latest)
 
     def _half(self, half: Pass, first: int) -> None:
         live = [m for m in self._registry.members.values() if m.template.graph.two_sided]
@@ -153,16 +147,33 @@ class Processor:
             several=any(_has_several(m) for m in live),
             others=any(_has_others(m.template.graph) for m in live),
             alone=self._registry.alone(),
+            selective=self._joins > HEAVY,
         )
-        self._prepare_views()
-        materialise(self._connection, half, first, self._registry.bounds(), needs)
+        made = materialise(self._connection, half, first, self._registry.bounds(), needs)
         self._filled.append(half)
+        self._joins = max(made, self._joins // 2)
+        if not made:
+            return
         left, right = self._arrived(half.views, needs.others)
-        for members in live:
-            if _can_fire(members, left, right):
-                number, apart = members.template.number, not members.together
-                query = _views_sql(members.template.graph, r_t(number), half.views, apart)
-                self._evaluate(number, query)
+        with self._written_order():
+            for members in live:
+                if _can_fire(members, left, right):
+                    number, apart = members.template.number, not members.together
+                    query = _views_sql(members.template.graph, r_t(number), half.views, apart)
+                    self._evaluate(number, query)
+
+    @contextmanager
+    def _written_order(self) -> Iterator[None]:
+        """Join in the order in which queries are written: R_T first, then one join after the other.
+
+        Each step can only take rows away, so no other order is needed; looking
+        for one costs more than half of a query of six joins.
+        """
+        self._connection.execute("SET disabled_optimizers = 'join_order'")
+        try:
+            yield
+        finally:
+            self._connection.execute("RESET disabled_optimizers")
 
     def _half_over_base(self, half: Pass, first: int, live: list[Members]) -> None:
         """Evaluate one pass without views (Algorithm 1)."""
@@ -179,16 +190,18 @@ class Processor:
 
     def _arrived(self, views: Views, others: bool) -> tuple[set[int], set[int]]:
         """Return the pairs of variables that have rows on the left and on the right."""
-        found: list[set[int]] = []
-        for column, other in (("pair1", views.left_other), ("pair2", views.right_other)):
-            query = f"SELECT DISTINCT {column} FROM {views.joins}"
-            if others:
-                query += f" UNION SELECT DISTINCT pair FROM {other}"
-            found.append({pair for (pair,) in self._connection.execute(query).fetchall()})
-        return found[0], found[1]
+        fetch = self._connection.execute
+        joined = fetch(f"SELECT DISTINCT pair1, pair2 FROM {views.joins}").fetchall()
+        found = {left for left, _ in joined}, {right for _, right in joined}
+        if others:
+            for pairs, other in zip(found, (views.left_other, views.right_other), strict=True):
+                rows = fetch(f"SELECT DISTINCT pair FROM {other}").fetchall()
+                pairs.update(pair for (pair,) in rows)
+        return found
 
     def _evaluate(self, template: int, query: str) -> None:
-        rows = self._connection.sql(query).to_arrow_table()
+        columns = self._connection.execute(query).fetchnumpy()
+        rows = pa.table({name: np.asarray(column) for name, column in columns.items()})
         if rows.num_rows:
             earlier = self.out.get(template)
             self.out[template] = rows if earlier is None else pa.concat_tables([earlier, rows])
@@ -275,8 +288,7 @@ def _has_others(graph: JoinGraph) -> bool:
 
 def _has_several(members: Members) -> bool:
     """Whether the template's query looks only at documents with several value joins."""
-    joins = [edge for edge in members.template.graph.edges if edge.operator == "="]
-    return len(joins) > 1 and not members.together
+    return len(members.template.graph.equalities) > 1 and not members.together
 
 
 def _can_fire(members: Members, left: set[int], right: set[int]) -> bool:

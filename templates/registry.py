@@ -20,7 +20,7 @@ from templates.conjunctive import OPERATORS
 from templates.joingraph import Edge, JoinGraph, Node
 from templates.relations import INFINITE, Pair
 from templates.template import Template, Templates, embedding
-from templates.views import Bounds
+from templates.views import Bounds, both
 
 SCHEMA = """
 CREATE TABLE state.variable(id INTEGER, definition VARCHAR);
@@ -71,18 +71,17 @@ class Members:
 
     def _alone(self, row: Row) -> list[tuple[int, int]]:
         """Return the pairs of variables by one join of which a row may be satisfied."""
-        edges = [edge for edge in self.template.graph.edges if edge.operator == "="]
-        if row.apart and len(edges) > 1:
+        joins = self.template.graph.value_joins()
+        if row.apart and len(joins) > 1:
             return []
-        pair = {child: row.pairs[i] for i, (_, child) in enumerate(self.template.graph.pairs())}
-        return [(pair[edge.left], pair[edge.right]) for edge in edges]
+        return [(row.pairs[left], row.pairs[right]) for left, right in joins]
 
     def count(self, row: Row, by: int) -> None:
         """Add or take away one row."""
-        for pair in self._alone(row):
-            self.alone[pair] += by
-            if not self.alone[pair]:
-                del self.alone[pair]
+        for variables in self._alone(row):
+            self.alone[variables] += by
+            if not self.alone[variables]:
+                del self.alone[variables]
         for column, pair in zip(self.columns, row.pairs, strict=True):
             column[pair] += by
             if not column[pair]:
@@ -247,7 +246,9 @@ class Registry:
         template = self.templates.of(reduced)
         if template.number not in self.members:
             self._know_template(template)
-            columns = "".join(f"p{i} INTEGER, " for i, _ in enumerate(template.graph.pairs()))
+            graph = template.graph
+            columns = "".join(f"p{i} INTEGER, " for i, _ in enumerate(graph.pairs()))
+            columns += "".join(f"e{i} BIGINT, " for i, _ in enumerate(graph.equalities))
             self._connection.execute(
                 f"CREATE TABLE {r_t(template.number)}"
                 f"(qid INTEGER, {columns}op TINYINT, wl BIGINT, keep BIGINT, apart BOOLEAN)"
@@ -263,9 +264,20 @@ class Registry:
         qid, self._next_qid = self._next_qid, self._next_qid + 1
         self._know_row(qid, row)
         self._new[r_t(row.template)].append(
-            (qid, *row.pairs, row.operator, row.window, row.keep, row.apart),
+            (
+                qid,
+                *row.pairs,
+                *(both(row.pairs[a], row.pairs[b]) for a, b in self._joins(row)),
+                row.operator,
+                row.window,
+                row.keep,
+                row.apart,
+            ),
         )
         return qid
+
+    def _joins(self, row: Row) -> tuple[tuple[int, int], ...]:
+        return self.members[row.template].template.graph.value_joins()
 
     def _know_row(self, qid: int, row: Row) -> None:
         self._rows[qid] = row
@@ -327,8 +339,12 @@ class Registry:
             template = Template(number, _from_json(graph))
             self.templates.restore(template)
             self._know_template(template)
-            for qid, *pairs, operator, window, keep, apart in fetch(f"SELECT * FROM {r_t(number)}"):
-                self._know_row(qid, Row(number, tuple(pairs), operator, window, keep, apart))
+            width = len(list(template.graph.pairs()))
+            for qid, *numbers, operator, window, keep, apart in fetch(
+                f"SELECT * FROM {r_t(number)}"
+            ):
+                pairs = tuple(numbers[:width])
+                self._know_row(qid, Row(number, pairs, operator, window, keep, apart))
         self._uses.update(dict(uses))
         self._next_variable = max(self._definitions, default=0) + 1
         self._next_pair = max(self._pair_names, default=0) + 1

@@ -34,6 +34,11 @@ from templates.relations import INFINITE
 HEAVY = 10_000  # joins of one value in one batch from which on they are made selectively
 
 
+def both(one: int, other: int) -> int:
+    """Return one number for two: of documents, or of pairs of variables (see R_vj)."""
+    return (one << 31) | other
+
+
 @dataclass(frozen=True, slots=True)
 class Side:
     """Where the rows of one side come from: bindings, times, and whether only those before."""
@@ -42,12 +47,12 @@ class Side:
     times: str
     old: bool = False
 
-    def rows(self, first_of_batch: int, wanted: str) -> str:
-        """Return the query of the side's bindings that satisfy a condition, with their times."""
-        before = f" AND b.doc < {first_of_batch}" if self.old else ""
+    def rows(self, bindings: str, first_of_batch: int) -> str:
+        """Return the query of some of the side's bindings, with their times."""
+        before = f" WHERE b.doc < {first_of_batch}" if self.old else ""
         return (
             "SELECT b.doc, b.pair, b.node1, b.node2, b.key, d.ts, d.clock, d.rank, d.base"
-            f" FROM {self.bindings} b JOIN {self.times} d ON d.doc = b.doc WHERE {wanted}{before}"
+            f" FROM {bindings} b JOIN {self.times} d ON d.doc = b.doc{before}"
         )
 
 
@@ -97,26 +102,14 @@ class Needs:
     """What the templates of a push read beside R_vj.
 
     `alone` are the pairs of variables (pair1, pair2) that may satisfy a query
-    by one value join.
+    by one value join; `selective` asks to leave out what cannot be part of a
+    match, which pays where R_vj would be large.
     """
 
     several: bool
     others: bool
     alone: pa.Table
-
-
-def prepare(connection: duckdb.DuckDBPyConnection) -> None:
-    """Create the views of both passes, empty; they are filled anew for each batch."""
-    statements: list[str] = []
-    for half in (FORWARD, BACKWARD):
-        views = half.views
-        side = half.left.rows(0, "false")
-        sides = (views.left, views.right, views.left_other, views.right_other)
-        statements.extend(f"CREATE OR REPLACE TEMP TABLE {name} AS {side}" for name in sides)
-        joined = _join(views, Bounds(), "false")
-        both = (views.joins, views.several)
-        statements.extend(f"CREATE OR REPLACE TEMP TABLE {name} AS {joined}" for name in both)
-    connection.execute(";".join(statements))
+    selective: bool
 
 
 def materialise(
@@ -125,45 +118,53 @@ def materialise(
     first_of_batch: int,
     bounds: Bounds,
     needs: Needs,
-) -> None:
-    """Fill the views of one pass."""
+) -> int:
+    """Make the views of one pass, as temporary tables; return the number of value joins."""
     views = half.views
-    common = "b.key IN (SELECT key FROM common)"
-    for name, side in ((views.left, half.left), (views.right, half.right)):
-        _fill(connection, name, side.rows(first_of_batch, common))
-    _fill(connection, views.joins, _value_joins(connection, views, bounds, needs))
+    left, right = (
+        side.rows(f"(SELECT * FROM {side.bindings} SEMI JOIN common USING (key))", first_of_batch)
+        for side in (half.left, half.right)
+    )
+    if needs.selective:
+        _create(connection, views.left, left)
+        _create(connection, views.right, right)
+        joins = _selective_joins(connection, views, bounds, needs.alone)
+    else:
+        joins = _join(f"({left})", f"({right})", bounds)
+    made = _create(connection, views.joins, joins)
     if needs.several:
-        _fill(connection, views.several, _several(views))
+        _create(connection, views.several, _several(views))
     if needs.others:
         sides = ((views.left_other, half.left, "doc1"), (views.right_other, half.right, "doc2"))
         for name, side, doc in sides:
-            wanted = f"b.doc IN (SELECT {doc} FROM {views.joins})"
-            _fill(connection, name, side.rows(first_of_batch, wanted))
+            wanted = f"doc IN (SELECT {doc} FROM {views.joins})"
+            bindings = f"(SELECT * FROM {side.bindings} WHERE {wanted})"
+            _create(connection, name, side.rows(bindings, first_of_batch))
+    return made
 
 
 def clear(connection: duckdb.DuckDBPyConnection, half: Pass) -> None:
-    """Empty the views of a pass."""
-    views = half.views
-    for name in (views.left, views.right, views.joins, views.several):
-        connection.execute(f"DELETE FROM {name}")
+    """Make the value joins of a pass empty."""
+    nothing = half.left.rows(f"(SELECT * FROM {half.left.bindings} WHERE false)", 0)
+    _create(connection, half.views.joins, _join(f"({nothing})", f"({nothing})", Bounds()))
 
 
-def _fill(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
-    """Replace the rows of a view; the table stays, so that prepared queries stay valid."""
-    connection.execute(f"DELETE FROM {name}")
-    connection.execute(f"INSERT INTO {name} {query}")
+def _create(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> int:
+    """Make a view and return the number of its rows."""
+    made = connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}").fetchall()
+    return int(made[0][0])
 
 
-def _value_joins(
-    connection: duckdb.DuckDBPyConnection, views: Views, bounds: Bounds, needs: Needs
+def _selective_joins(
+    connection: duckdb.DuckDBPyConnection, views: Views, bounds: Bounds, alone: pa.Table
 ) -> str:
-    """Return the query of R_vj, leaving out what cannot be part of a match.
+    """Return the query of R_vj without what cannot be part of a match.
 
     A value that very many documents share (the address of a channel) joins all
-    of them with one another, and hardly a query asks for that alone.  Where
-    there are such *heavy* values, their joins are made only for pairs of
-    documents that share a light value too or of which one has several heavy
-    ones, and for those pairs of variables that some query joins alone.
+    of them with one another, and hardly a query asks for that alone.  Joins of
+    such *heavy* values are made only for pairs of documents that share a light
+    value too or of which one has several heavy ones, and for those pairs of
+    variables that some query joins alone.
     """
     heavy = connection.execute(
         f"SELECT key FROM (SELECT key, count(*) AS n FROM {views.left} GROUP BY key)"
@@ -171,26 +172,28 @@ def _value_joins(
         f" WHERE n * m > {HEAVY}"
     ).fetchall()
     if not heavy:
-        return _join(views, bounds, "true")
+        return _join(views.left, views.right, bounds)
     listed = ", ".join(str(key) for (key,) in heavy)
-    connection.register("alone", needs.alone)
+    connection.register("alone", alone)
     crowded = (
         f"SELECT doc FROM {{}} WHERE key IN ({listed}) GROUP BY doc HAVING min(node2) < max(node2)"
     )
-    light = _join(views, bounds, f"l.key NOT IN ({listed})")
+    light = _join(views.left, views.right, bounds, f"l.key NOT IN ({listed})")
     allowed = (
         "(l.doc, r.doc) IN (SELECT doc1, doc2 FROM light)"
         f" OR l.doc IN ({crowded.format(views.left)}) OR r.doc IN ({crowded.format(views.right)})"
         " OR (l.pair, r.pair) IN (SELECT pair1, pair2 FROM alone)"
     )
-    rest = _join(views, bounds, f"l.key IN ({listed}) AND ({allowed})")
+    rest = _join(views.left, views.right, bounds, f"l.key IN ({listed}) AND ({allowed})")
     return f"WITH light AS MATERIALIZED ({light}) SELECT * FROM light UNION ALL ({rest})"
 
 
-def _join(views: Views, bounds: Bounds, wanted: str) -> str:
+def _join(left: str, right: str, bounds: Bounds, wanted: str = "true") -> str:
     """Return the join of R_L and R_R: equal values of different documents, in the widest window.
 
-    `gap` is the right document's time minus the left one's; `age` is the
+    `docs` and `pairs` are both documents and both pairs of variables as one
+    number each, which is what queries join by (see `both`).  `gap` is the right
+    document's time minus the left one's; `age` is the
     clock when the newcomer of the two came, minus the earlier arrival's time.
     Of two that arrived together the larger age counts.
     """
@@ -198,10 +201,11 @@ def _join(views: Views, bounds: Bounds, wanted: str) -> str:
     return (
         "SELECT * FROM (SELECT l.doc AS doc1, r.doc AS doc2, l.key, l.pair AS pair1,"
         " l.node1 AS above1, l.node2 AS node1, r.pair AS pair2, r.node1 AS above2,"
+        " (l.doc << 31) | r.doc AS docs, (l.pair::BIGINT << 31) | r.pair AS pairs,"
         " r.node2 AS node2, r.ts - l.ts AS gap,"
         " CASE WHEN l.rank < r.rank THEN r.clock - l.ts WHEN l.rank > r.rank THEN l.clock - r.ts"
         " ELSE greatest(r.clock - l.ts, l.clock - r.ts) END AS age"
-        f" FROM {views.left} l JOIN {views.right} r ON l.key = r.key"
+        f" FROM {left} l JOIN {right} r ON l.key = r.key"
         f" WHERE {order} l.base <> r.base AND ({wanted}))"
         f" WHERE abs(gap) <= {bounds.window} AND age <= {bounds.keep}"
     )

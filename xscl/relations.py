@@ -35,7 +35,7 @@ CREATE OR REPLACE TEMP VIEW R_binW AS
     SELECT d.id AS docid, p.var1, p.var2, b.node1, b.node2
     FROM batch_binding b JOIN state.document d USING (doc) JOIN named_pair p USING (pair);
 CREATE OR REPLACE TEMP VIEW value_join AS
-    SELECT d1.id AS docid1, d2.id AS docid2, v.strVal, j.* EXCLUDE (doc1, doc2, key)
+    SELECT d1.id AS docid1, d2.id AS docid2, v.strVal, j.* EXCLUDE (doc1, doc2, key, docs, pairs)
     FROM (SELECT * FROM vj1 UNION SELECT * FROM vj2) j JOIN state.document d1 ON d1.doc = j.doc1
     JOIN state.document d2 ON d2.doc = j.doc2 JOIN state.value v USING (key);
 CREATE OR REPLACE TEMP VIEW R_vj AS
@@ -97,7 +97,7 @@ def _r_t_view(number: int, graph: JoinGraph) -> str:
     columns = ", ".join(f"{variables[i]} AS var{i + 1}" for i in range(len(graph.nodes)))
     operator = "CASE t.op WHEN 0 THEN 'FOLLOWED BY' ELSE 'JOIN' END" if graph.two_sided else "NULL"
     return (
-        f"CREATE TEMP VIEW R_T_{number} AS SELECT t.qid, {columns}, {operator} AS op, t.wl"
+        f"CREATE OR REPLACE TEMP VIEW R_T_{number} AS SELECT t.qid, {columns}, {operator} AS op, t.wl"
         f" FROM {r_t(number)} t {' '.join(joins)}"
     )
 

@@ -146,5 +146,4 @@ _SETTINGS = (
     "python_enable_replacements = false",
     "autoinstall_known_extensions = false",
     "autoload_known_extensions = false",
-    "lock_configuration = true",
 )

@@ -87,6 +87,7 @@ def _figures(measured: Measured, *, fan_out: bool) -> dict[str, Value]:
         "milliseconds": time,
         "baseline_milliseconds": measured.sequential,
         "ratio": measured.sequential / time,
+        "ratio_if_given_r_vj": measured.with_joins / time,
         "baseline": measured.form,
         "templates": measured.templates,
         "distinct": measured.distinct,

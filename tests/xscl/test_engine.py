@@ -132,7 +132,7 @@ def test_published_documents_are_joined_whatever_the_batches(cuts: list[int]) ->
     stream = [document(t) for t in range(1, 5)]
     with xscl.Engine() as engine:
         chain(engine)
-        found = []
+        found: list[xscl.Match] = []
         for size in cuts:
             pushed, stream = stream[:size], stream[size:]
             found.extend(m for m in engine.push(pushed) if m.subscription == "triples")

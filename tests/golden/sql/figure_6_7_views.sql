@@ -13,14 +13,11 @@ FROM R_T AS t
 CROSS JOIN several1 AS v0
 CROSS JOIN several1 AS v1
 WHERE
-  v0.pair1 = t.p0
-  AND v0.pair2 = t.p2
-  AND v1.pair1 = t.p1
+  v0.pairs = t.e0
+  AND v1.pairs = t.e1
+  AND v1.docs = v0.docs
   AND v1.above1 = v0.above1
-  AND v1.doc1 = v0.doc1
-  AND v1.pair2 = t.p3
   AND v1.above2 = v0.above2
-  AND v1.doc2 = v0.doc2
   AND (
     CASE WHEN t.op = 0 THEN v0.gap > 0 AND v0.gap <= t.wl ELSE ABS(v0.gap) <= t.wl END
     AND v0.age <= t.keep

@@ -1,0 +1,41 @@
+"""Every way of joining gives what the oracle says: Algorithm 1, and heavy values selectively."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import xscl
+from templates import processor, views
+from tests.oracle import matches
+from tests.strategies import Case, cases
+from tests.xscl.test_engine_properties import run
+
+CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
+few = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+def agrees(case: Case, cuts: list[bool]) -> None:
+    found = [delivered.match for delivered in run(case, cuts)]
+    assert len(found) == len(set(found))
+    assert set(found) == set(matches(case.events, case.lateness))
+
+
+@few
+@given(case=cases(), cuts=CUTS)
+def test_joining_heavy_values_selectively(case: Case, cuts: list[bool]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(processor, "HEAVY", -1)
+        patch.setattr(views, "HEAVY", 0)
+        agrees(case, cuts)
+
+
+@few
+@given(case=cases(), cuts=CUTS)
+def test_algorithm_1(case: Case, cuts: list[bool]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(xscl, "Engine", partial(xscl.Engine, views=False))
+        agrees(case, cuts)
