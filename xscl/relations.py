@@ -97,8 +97,8 @@ def _r_t_view(number: int, graph: JoinGraph) -> str:
     columns = ", ".join(f"{variables[i]} AS var{i + 1}" for i in range(len(graph.nodes)))
     operator = "CASE t.op WHEN 0 THEN 'FOLLOWED BY' ELSE 'JOIN' END" if graph.two_sided else "NULL"
     return (
-        f"CREATE OR REPLACE TEMP VIEW R_T_{number} AS SELECT t.qid, {columns}, {operator} AS op, t.wl"
-        f" FROM {r_t(number)} t {' '.join(joins)}"
+        f"CREATE OR REPLACE TEMP VIEW R_T_{number} AS"
+        f" SELECT t.qid, {columns}, {operator} AS op, t.wl FROM {r_t(number)} t {' '.join(joins)}"
     )
 
 

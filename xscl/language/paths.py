@@ -1,0 +1,296 @@
+"""Blocks, paths and conditions, from lark's tree.
+
+What the grammar lets through is refused here: conditions where a path is
+meant, bindings where nothing can be bound, functions that are not there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Literal, cast
+
+from lark import Token, Tree
+
+from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.larktree import (
+    Node,
+    binds,
+    calls,
+    formulas,
+    function_name,
+    is_token,
+    sign,
+    span_of,
+    tree_of,
+)
+from xscl.language.names import PREDECLARED
+from xscl.language.syntax import (
+    And,
+    Block,
+    Compare,
+    Condition,
+    Exists,
+    NameTest,
+    Not,
+    Operator,
+    Or,
+    Path,
+    Step,
+    TextMatch,
+)
+
+FUNCTIONS = (
+    *("contains", "starts-with", "lower-case", "upper-case", "normalize-space", "concat"),
+    *("substring", "substring-before", "substring-after", "string-length", "translate"),
+    *("string", "number", "round", "floor", "ceiling"),
+)
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class Paths:
+    """Makes blocks, paths and conditions from lark's tree of one text."""
+
+    def __init__(
+        self,
+        source: str,
+        declared: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self.source = source
+        self._prefixes = {**PREDECLARED, **declared}
+
+    # -- Blocks and paths ------------------------------------------------------------------
+
+    def block(self, node: Node) -> Block:
+        tree = tree_of(node)
+        stream = cast(Token, tree.children[0])
+        steps: tuple[Step, ...] = ()
+        variable: Token | None = None
+        for child in tree.children[1:]:
+            if isinstance(child, Tree):
+                steps = self.steps(child)
+            elif child.type == "NAME":
+                variable = child
+        if not steps:
+            steps = (Step(NameTest(None, None), span=span_of(stream)),)
+        if variable is not None:
+            steps = (*steps[:-1], self._bound(steps[-1], variable))
+        return Block(str(stream), steps, span_of(stream))
+
+    def steps(self, tree: Tree[Token]) -> tuple[Step, ...]:
+        children = tree.children
+        return tuple(
+            self.step(tree_of(step), descendant=str(tree_of(slash).children[0]) == "//")
+            for slash, step in zip(children[::2], children[1::2], strict=True)
+        )
+
+    def step(self, tree: Tree[Token], *, descendant: bool = False, variable: bool = False) -> Step:
+        """Return a step; the first of a path between documents is a variable instead."""
+        if tree.data == "bound_type":
+            raise fault(
+                self.source,
+                span_of(tree),
+                f"{tree.children[0]}() cannot be bound",
+                "bind the element that holds the text",
+            )
+        if tree.data == "node_type":
+            name = str(tree.children[0])
+            raise fault(
+                self.source,
+                span_of(tree),
+                f"{name}() cannot stand here",
+                "text() may end a path in a comparison"
+                if name == "text"
+                else "paths select elements and attributes",
+            )
+        children = list(tree.children)
+        attribute = is_token(children[0], "AT")
+        test = self.name_test(tree_of(children[attribute]))
+        if not variable and "'" in (test.local or ""):
+            raise fault(
+                self.source,
+                span_of(children[attribute]),
+                f"{test.local!r} is no name of an element or attribute",
+                "only the names of streams and variables may hold a quote",
+            )
+        step = Step(test, descendant, attribute, span=span_of(children[attribute]))
+        conditions: list[Condition] = []
+        for suffix in map(tree_of, children[attribute + 1 :]):
+            if suffix.data == "binding":
+                step = self._bound(step, cast(Token, suffix.children[0]))
+            else:
+                conditions.append(self._bracket(suffix))
+        return replace(step, conditions=tuple(conditions))
+
+    def _bracket(self, tree: Tree[Token]) -> Condition:
+        """Return the condition in brackets; `[./a AS x]` is `[./a->x]`."""
+        condition = self.condition(tree.children[0])
+        if len(tree.children) == 1:
+            return condition
+        variable = cast(Token, tree.children[-1])
+        if not isinstance(condition, Exists) or not condition.path.steps or condition.path.text:
+            raise fault(self.source, span_of(variable), "only a path to a node can be bound")
+        *outer, last = condition.path.steps
+        return Exists(replace(condition.path, steps=(*outer, self._bound(last, variable))))
+
+    def _bound(self, step: Step, variable: Token) -> Step:
+        if step.variable is not None:
+            raise fault(
+                self.source, span_of(variable), f"this step is bound to {step.variable!r} already"
+            )
+        return replace(step, variable=str(variable), variable_span=span_of(variable))
+
+    def name_test(self, tree: Tree[Token]) -> NameTest:
+        tokens = [str(child) for child in tree.children]
+        match tree.data:
+            case "plain_name":
+                return NameTest(tokens[0], "")
+            case "any_name":
+                return NameTest(None, None)
+            case "any_prefix":
+                return NameTest(tokens[1], None)
+            case "braced":
+                return NameTest(None if tokens[1] == "*" else tokens[1], tokens[0][2:-1])
+            case _:
+                return NameTest(None if tokens[1] == "*" else tokens[1], self._uri(tree))
+
+    def _uri(self, tree: Tree[Token]) -> str:
+        prefix = cast(Token, tree.children[0])
+        uri = self._prefixes.get(str(prefix))
+        if uri is None:
+            raise fault(
+                self.source,
+                span_of(prefix),
+                f"the prefix {str(prefix)!r} is not declared",
+                near_miss(str(prefix), self._prefixes)
+                or f'declare it: NAMESPACE {prefix} = "..." before the query',
+            )
+        return uri
+
+    # -- Conditions ------------------------------------------------------------------------
+
+    def condition(self, node: Node) -> Condition:
+        tree = tree_of(node)
+        match tree.data:
+            case "conjunction":
+                return And(tuple(self.condition(c) for c in formulas(tree)), sign(tree))
+            case "disjunction":
+                parts = (self._unbound(self.condition(c), c) for c in formulas(tree))
+                return Or(tuple(parts), sign(tree))
+            case "negation":
+                (part,) = formulas(tree)
+                return Not(self._unbound(self.condition(part), part), sign(tree))
+            case "comparison":
+                return self._compare(tree)
+            case "path" if calls(tree):
+                return self._function(tree_of(tree.children[0]))
+            case "path":
+                path = self.path(tree)
+                return Exists(path)
+            case "number":
+                raise fault(
+                    self.source,
+                    span_of(tree),
+                    "positions are not part of XSCL",
+                    "a condition is a path, a comparison, or contains()",
+                )
+            case _:
+                raise fault(
+                    self.source,
+                    span_of(tree),
+                    "this is not a condition",
+                    "a condition is a path, a comparison, contains() or starts-with()",
+                )
+
+    def _compare(self, tree: Tree[Token]) -> Condition:
+        left, operator, right = tree.children
+        comparison = cast(Operator, str(operator))
+        sides = [tree_of(left), tree_of(right)]
+        if sides[0].data in ("string", "number", "minus"):
+            sides.reverse()
+            comparison = cast(Operator, _MIRRORED[comparison])
+        if sides[1].data not in ("string", "number", "minus"):
+            raise unsupported(self.source, span_of(tree), "comparing two paths of one document")
+        if sides[0].data != "path" or calls(sides[0]):
+            raise unsupported(self.source, span_of(tree), "a comparison with anything but a path")
+        path = self.path(sides[0])
+        if binds(path):
+            raise fault(self.source, path.span, "a path in a comparison cannot bind a variable")
+        return Compare(path, comparison, self._literal(sides[1]))
+
+    def _literal(self, tree: Tree[Token]) -> str | float:
+        if tree.data == "minus":
+            value = self._literal(tree_of(tree.children[1]))
+            if isinstance(value, str):
+                raise fault(self.source, span_of(tree), "a string has no negative")
+            return 0.0 - value
+        text = str(tree.children[0])
+        if tree.data == "string":
+            return text[1:-1]
+        number = float(text)
+        if math.isinf(number):
+            raise fault(self.source, span_of(tree), "the number is too large")
+        return number
+
+    def _function(self, call: Tree[Token]) -> Condition:
+        name = function_name(call)
+        arguments = formulas(call)
+        if name.lower() == "not" and len(arguments) == 1:
+            return Not(self._unbound(self.condition(arguments[0]), arguments[0]), sign(call))
+        if name in FUNCTIONS and name not in ("contains", "starts-with"):
+            raise unsupported(self.source, span_of(call), f"{name}() in a condition")
+        if name not in ("contains", "starts-with"):
+            raise fault(
+                self.source,
+                span_of(call),
+                f"unknown function {name}()",
+                near_miss(name, ("contains", "starts-with", "not"))
+                or "conditions may use contains(), starts-with() and not()",
+            )
+        if len(arguments) != 2 or arguments[0].data != "path" or arguments[1].data != "string":
+            raise fault(self.source, span_of(call), f"{name}() takes a path and a string")
+        path = self.path(arguments[0])
+        if binds(path):
+            raise fault(self.source, path.span, f"a path in {name}() cannot bind a variable")
+        function = cast(Literal["contains", "starts-with"], name)
+        return TextMatch(function, path, str(self._literal(arguments[1])))
+
+    def _unbound(self, condition: Condition, node: Node) -> Condition:
+        """Return a condition under OR or NOT, where nothing can be bound."""
+        if binds(condition):
+            raise fault(
+                self.source,
+                span_of(node),
+                "a variable cannot be bound under or and not",
+                "bind it in a condition of its own",
+            )
+        return condition
+
+    def path(self, tree: Tree[Token], *, variable: bool = False) -> Path:
+        """Return a relative path: `.`, `a/b`, `./a`, `.//a`, `@id`, `a/text()`.
+
+        With `variable` it starts at a variable, which is then its first step.
+        """
+        children = list(tree.children)
+        first = children[0]
+        span = span_of(tree)
+        if isinstance(first, Tree) and first.data == "steps":
+            raise fault(
+                self.source, span, "a condition's path starts at the node", "write ./ or .//"
+            )
+        head: list[tuple[bool, Tree[Token]]] = []
+        if isinstance(first, Tree):
+            head.append((False, first))
+        rest = tree_of(children[1]).children if len(children) > 1 else []
+        for slash, step in zip(rest[::2], rest[1::2], strict=True):
+            head.append((str(tree_of(slash).children[0]) == "//", tree_of(step)))
+        text: Literal["child", "descendant"] | None = None
+        if head and head[-1][1].data == "node_type" and str(head[-1][1].children[0]) == "text":
+            text = "descendant" if head.pop()[0] else "child"
+        steps = tuple(
+            self.step(step, descendant=deep, variable=variable and not i)
+            for i, (deep, step) in enumerate(head)
+        )
+        return Path(steps, text, span)

@@ -1,0 +1,296 @@
+"""Queries, from lark's tree: stream expressions, windows and join predicates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, InvalidOperation
+from types import MappingProxyType
+from typing import Any, cast
+
+from lark import Token, Tree
+
+from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.larktree import (
+    Node,
+    binds,
+    calls,
+    formulas,
+    function_name,
+    is_token,
+    sign,
+    span_of,
+    tree_of,
+)
+from xscl.language.limits import UNITS
+from xscl.language.paths import FUNCTIONS, Paths
+from xscl.language.syntax import (
+    And,
+    Arithmetic,
+    Call,
+    Comparison,
+    Constant,
+    Decorated,
+    Element,
+    Expression,
+    Fold,
+    FollowedBy,
+    Join,
+    Next,
+    Not,
+    Operand,
+    Operator,
+    Or,
+    Path,
+    Predicate,
+    Query,
+    Span,
+    VariablePath,
+    Window,
+)
+
+MAX_WINDOW = 1 << 62
+
+
+class Queries(Paths):
+    """Makes whole queries from lark's tree of one text."""
+
+    def __init__(
+        self,
+        source: str,
+        constructors: Iterable[Element] = (),
+        declared: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        super().__init__(source, declared)
+        self._constructors = iter(constructors)
+
+    # -- Queries and stream expressions ----------------------------------------------------
+
+    def query(self, node: Node) -> Query:
+        select: Element | None = None
+        distinct, publish = False, None
+        expression: Expression | None = None
+        for child in tree_of(node).children:
+            tree = tree_of(child)
+            match tree.data:
+                case "namespace":
+                    self._declare(tree)
+                case "select":
+                    kinds = {token.type for token in tree.children if isinstance(token, Token)}
+                    distinct = "DISTINCT" in kinds
+                    if "CONSTRUCTOR" in kinds:
+                        select = next(self._constructors)
+                case "publish":
+                    publish = str(tree.children[1])
+                case _:
+                    expression = self.expression(tree)
+        assert expression is not None
+        return Query(expression, select, distinct, publish, span_of(node))
+
+    def _declare(self, tree: Tree[Token]) -> None:
+        _, prefix, uri = tree.children
+        if prefix == "xml":
+            raise fault(self.source, span_of(prefix), "the prefix 'xml' cannot be declared anew")
+        if "{" in str(uri) or "}" in str(uri):
+            raise fault(self.source, span_of(uri), "the name of a namespace holds no braces")
+        self._prefixes[str(prefix)] = str(uri)[1:-1]
+
+    def expression(self, node: Node) -> Expression:
+        tree = tree_of(node)
+        if tree.data == "block":
+            return self.block(tree)
+        if tree.data == "query":
+            inner = self.query(tree)
+            clauses = {tree_of(child).data for child in tree.children} & {"select", "publish"}
+            return inner if clauses else inner.expression
+        left, right, constraint = self._operands(tree)
+        span = span_of(next(c for c in tree.children if isinstance(c, Token)))
+        match tree.data:
+            case "join":
+                predicate, window = self.constraint(constraint)
+                return Join(left, right, predicate, window, span)
+            case "followed_by" | "not_followed_by":
+                predicate, window = self.constraint(constraint)
+                if window.ticks == 0:
+                    raise fault(
+                        self.source, window.span, "the window of FOLLOWED BY must be above 0"
+                    )
+                negated = tree.data == "not_followed_by"
+                otherwise = any(is_token(c, "ELSE") for c in tree.children)
+                return FollowedBy(left, right, predicate, window, negated, otherwise, span)
+            case "next":
+                formulas = [c for c in tree.children[1:-1] if not is_token(c, "NEXT")]
+                predicate = self.predicate(formulas[0]) if formulas else None
+                return Next(left, right, predicate, span)
+            case _:
+                return self._fold(tree, left, right, span)
+
+    def _operands(self, tree: Tree[Token]) -> tuple[Expression, Expression, Node | None]:
+        trees = [c for c in tree.children if isinstance(c, Tree)]
+        constraint = next((c for c in trees if c.data == "constraint"), None)
+        return self.expression(trees[0]), self.expression(trees[-1]), constraint
+
+    def _fold(self, tree: Tree[Token], left: Expression, right: Expression, span: Span) -> Fold:
+        items = [c for c in tree.children if isinstance(c, Tree) and c.data == "fold_item"]
+        predicates = [self.predicate(item.children[0]) for item in items[:2]]
+        predicates.extend([None] * (2 - len(predicates)))  # type: ignore[list-item]  # absent ones
+        aggregates = tuple(
+            (str(item.children[-1]), self.operand(item.children[0])) for item in items[2:]
+        )
+        return Fold(left, right, predicates[0], predicates[1], aggregates, span)
+
+    # -- Windows ---------------------------------------------------------------------------
+
+    def constraint(self, node: Node | None) -> tuple[Predicate | None, Window]:
+        """Return predicate and window of `{p, T}`; either may be left out."""
+        predicate: Predicate | None = None
+        window = Window()
+        for child in tree_of(node).children if node is not None else ():
+            tree = tree_of(child)
+            if tree.data in ("window", "duration"):
+                window = self.window(tree)
+            elif tree.data == "number":
+                window = self.window_of(str(tree.children[0]), None, span_of(tree))
+            elif tree.data == "minus" and tree_of(tree.children[1]).data == "number":
+                number = tree_of(tree.children[1]).children[0]
+                window = self.window_of(f"-{number}", None, span_of(tree))
+            else:
+                predicate = self.predicate(tree)
+        return predicate, window
+
+    def window(self, tree: Tree[Token]) -> Window:
+        tokens = [cast(Token, child) for child in tree.children]
+        if tokens[0].type == "INF":
+            return Window(None, None, span_of(tokens[0]))
+        if tokens[0].type == "NAME":
+            raise fault(
+                self.source,
+                span_of(tokens[0]),
+                f"the window {str(tokens[0])!r} is a name, not a duration",
+                "write a number of ticks, a duration such as 10 min, or INF",
+            )
+        digits = "".join(t for t in tokens if t.type in ("MINUS", "NUMBER"))
+        unit = next((str(t) for t in tokens if t.type == "NAME"), None)
+        return self.window_of(digits, unit, span_of(tokens[0]))
+
+    def window_of(self, digits: str, unit: str | None, span: Span) -> Window:
+        """Return the window of a number and a unit."""
+        if unit is not None and unit.lower() not in UNITS:
+            hint = near_miss(unit.lower(), UNITS) or f"units are {', '.join(UNITS)}"
+            raise fault(self.source, span, f"{unit!r} is not a unit of time", hint)
+        unit = unit and unit.lower()
+        try:
+            ticks = Decimal(digits) * (UNITS[unit] if unit else 1)
+        except InvalidOperation:
+            raise fault(self.source, span, f"{digits!r} is not a number") from None
+        if ticks < 0:
+            raise fault(
+                self.source,
+                span,
+                f"the window {digits}{f' {unit}' if unit else ''} is below 0",
+                "a window is how far apart two documents may be",
+            )
+        if ticks > MAX_WINDOW:
+            raise fault(self.source, span, "the window is too long", "write INF for no limit")
+        if ticks != int(ticks):
+            raise fault(
+                self.source,
+                span,
+                f"the window {digits} {unit or 'ticks'} is no whole number of ticks",
+                "one tick is 1 microsecond",
+            )
+        return Window(int(ticks), unit, span)
+
+    # -- Join predicates -------------------------------------------------------------------
+
+    def predicate(self, node: Node) -> Predicate:
+        tree = tree_of(node)
+        match tree.data:
+            case "conjunction":
+                return And(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
+            case "disjunction":
+                return Or(tuple(self.predicate(c) for c in formulas(tree)), sign(tree))
+            case "negation":
+                return Not(self.predicate(formulas(tree)[0]), sign(tree))
+            case "comparison":
+                left, operator, right = tree.children
+                return Comparison(
+                    cast(Operator, str(operator)),
+                    self.operand(left),
+                    self.operand(right),
+                    span_of(tree),
+                )
+            case "path" if (
+                calls(tree) and function_name(tree_of(tree.children[0])).lower() == "not"
+            ):
+                negation = tree_of(tree.children[0])
+                return Not(self.predicate(formulas(negation)[0]), sign(negation))
+            case "path" if calls(tree):
+                call = self.operand(tree)
+                assert isinstance(call, Call)
+                if call.function in ("contains", "starts-with"):
+                    return call
+                message = f"{call.function}() is a value, not a predicate"
+                raise fault(self.source, call.span, message, "compare it: lower-case(x) = 'a'")
+            case _:
+                raise fault(
+                    self.source,
+                    span_of(tree),
+                    "this is not a predicate",
+                    "a predicate compares variables of the two sides, for example x2 = x5",
+                )
+
+    def operand(self, node: Node) -> Operand:
+        tree = tree_of(node)
+        span = span_of(tree)
+        match tree.data:
+            case "number" | "string":
+                return Constant(self._literal(tree), span)
+            case "minus" if tree_of(tree.children[1]).data == "number":
+                return Constant(self._literal(tree), span)
+            case "minus":
+                return Arithmetic("-", Constant(0.0, span), self.operand(tree.children[1]), span)
+            case "decorated":
+                text = str(tree.children[0])
+                number, _, name = text[1:].partition(".")
+                return Decorated(int(number or 0), name, span)
+            case "arithmetic":
+                left, sign, right = tree.children
+                operator = cast(Any, str(sign).lower())
+                return Arithmetic(operator, self.operand(left), self.operand(right), span)
+            case "path" if calls(tree):
+                call = tree_of(tree.children[0])
+                name = function_name(call)
+                if name not in FUNCTIONS:
+                    hint = near_miss(name, FUNCTIONS) or f"functions are {', '.join(FUNCTIONS)}"
+                    raise fault(self.source, span, f"unknown function {name}()", hint)
+                return Call(name, tuple(map(self.operand, formulas(call))), span)
+            case "path":
+                return self._variable_path(tree)
+            case _:
+                raise fault(self.source, span, "this has no value to compare")
+
+    def _variable_path(self, tree: Tree[Token]) -> VariablePath:
+        path = self.path(tree, variable=True)
+        first = path.steps[0] if path.steps else None
+        if first is not None and first.conditions:
+            raise unsupported(
+                self.source, path.span, "a condition on a variable", "write it in the block"
+            )
+        if binds(path):
+            raise fault(
+                self.source, path.span, "no variable can be bound here", "bind it in a block"
+            )
+        if (
+            first is None
+            or isinstance(tree.children[0], Token)
+            or first.attribute
+            or first.test.local is None
+            or first.test.uri != ""
+        ):
+            raise fault(
+                self.source,
+                path.span,
+                "a path between documents starts at a variable",
+                "for example x1/author",
+            )
+        return VariablePath(first.test.local, Path(path.steps[1:], path.text), path.span)
