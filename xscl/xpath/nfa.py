@@ -12,10 +12,10 @@ in `Place`s: chains that differ in their conditions share their states.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from xscl.language.syntax import Block, Condition, NameTest, Step
+from xscl.language.syntax import Block, Compare, Condition, Exists, NameTest, Path, Step
 
 Symbol: TypeAlias = str  # a name in Clark notation, that of an attribute behind an `@`
 
@@ -25,13 +25,14 @@ MEMO_LIMIT = 50_000  # configurations and transitions kept before the memory sta
 class State:
     """A state: where a chain of axes and name tests leads, and what is asked for there."""
 
-    __slots__ = ("below", "children", "entries", "places")
+    __slots__ = ("below", "children", "entries", "guarded", "places")
 
     def __init__(self) -> None:
         self.children: dict[tuple[bool, NameTest], State] = {}  # by attribute?, test
         self.below: dict[tuple[bool, NameTest], State] = {}  # the same behind `//`
         self.places: dict[tuple[Place, tuple[Condition, ...]], Place] = {}
         self.entries: dict[int, Entry] = {}
+        self.guarded: Guarded | None = None  # made from `entries` when it is first needed
 
 
 class Place:
@@ -80,6 +81,62 @@ class Entry:
     valued: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Guarded:
+    """The entries of a state that have conditions, so that few have to be tried.
+
+    An entry whose pattern demands that a path has a constant value is found by
+    that value: `by_value` maps the state where the path starts, and the path,
+    to the entries of each constant.  The others have to be tried one by one.
+    """
+
+    by_value: dict[tuple[State, Path], dict[str, list[Entry]]]
+    others: list[Entry]
+
+
+def guard(state: State) -> Guarded:
+    """Return the entries of a state that have conditions, by the values that they demand."""
+    if state.guarded is None:
+        by_value: dict[tuple[State, Path], dict[str, list[Entry]]] = {}
+        others: list[Entry] = []
+        for entry in state.entries.values():
+            demanded = None if entry.second.plain else _demanded(entry.second)
+            if demanded is not None:
+                where, path, value = demanded
+                by_value.setdefault((where, path), {}).setdefault(value, []).append(entry)
+            elif not entry.second.plain:
+                others.append(entry)
+        state.guarded = Guarded(by_value, others)
+    return state.guarded
+
+
+def _demanded(place: Place) -> tuple[State, Path, str] | None:
+    """Return a state, a path from there, and the value it must have for a place to match."""
+    current: Place | None = place
+    while current is not None:
+        for condition in current.conditions:
+            found = _equality(condition)
+            if found is not None:
+                return current.state, *found
+        current = current.parent
+    return None
+
+
+def _equality(condition: Condition) -> tuple[Path, str] | None:
+    """Return path and constant of a condition like `./a[./b = 'c']`, if it says no more."""
+    match condition:
+        case Compare(path, "=", str(value)):
+            return path, value
+        case Exists(Path((Step(conditions=(only,)) as step,), None)):
+            inner = _equality(only)
+            if inner is None:
+                return None
+            path, value = inner
+            return replace(path, steps=(replace(step, conditions=()), *path.steps)), value
+        case _:
+            return None
+
+
 @dataclass(slots=True, eq=False)
 class Configuration:
     """The states reached at a node, and those that stay active below it."""
@@ -117,6 +174,7 @@ class Automaton:
         distance = None if any(place.descendant for place in path) else len(path)
         entry = Entry(pair, upper, lower, path, distance, valued)
         self._entries[pair] = lower.state.entries[pair] = entry
+        lower.state.guarded = None
         self._count(lower, 1)
         self._forget()
 
@@ -125,6 +183,7 @@ class Automaton:
         entry = self._entries.pop(pair, None)
         if entry is not None:
             del entry.second.state.entries[pair]
+            entry.second.state.guarded = None
             self._count(entry.second, -1)
             self._forget()
 

@@ -20,9 +20,9 @@ import pyarrow as pa
 from lxml import etree
 
 from templates.relations import BINDINGS, NODES, TIMES, VALUES, Witnesses
-from xscl.language.syntax import Condition
-from xscl.xpath.navigate import holds
-from xscl.xpath.nfa import Automaton, Configuration, Entry, Place, State
+from xscl.language.syntax import Condition, Path
+from xscl.xpath.navigate import holds, select
+from xscl.xpath.nfa import Automaton, Configuration, Entry, Place, State, guard
 from xscl.xpath.values import Attribute, Item, string_value
 
 SHAPES = 10_000  # structures that are remembered
@@ -102,7 +102,8 @@ class Walk:
     matched: dict[Place, list[int]]
     _found: dict[State, list[int]] | None = None
     _sets: dict[Place, frozenset[int]] = field(default_factory=dict)
-    _held: dict[tuple[Condition, int], bool] = field(default_factory=dict)
+    _held: dict[tuple[int, int], bool] = field(default_factory=dict)
+    _texts: dict[tuple[State, Path], frozenset[str]] = field(default_factory=dict)
 
     @property
     def found(self) -> dict[State, list[int]]:
@@ -139,10 +140,29 @@ class Walk:
         )
 
     def _holds(self, condition: Condition, node: int) -> bool:
-        held = self._held.get((condition, node))
+        key = id(condition), node
+        held = self._held.get(key)
         if held is None:
-            held = self._held[condition, node] = holds(condition, self.items[node])
+            held = self._held[key] = holds(condition, self.items[node])
         return held
+
+    def guarded(self, state: State) -> Iterator[Entry]:
+        """Yield the entries of a state whose conditions may hold in this document."""
+        guarded = guard(state)
+        for (where, path), by_value in guarded.by_value.items():
+            for text in self._values(where, path):
+                yield from by_value.get(text, ())
+        yield from guarded.others
+
+    def _values(self, state: State, path: Path) -> frozenset[str]:
+        """Return the string values that a path has from the nodes that reached a state."""
+        known = self._texts.get((state, path))
+        if known is None:
+            nodes = self.found.get(state, ())
+            known = self._texts[state, path] = frozenset(
+                string_value(item) for node in nodes for item in select(path, self.items[node])
+            )
+        return known
 
     def _above(self, place: Place, node: int) -> Iterator[int]:
         """Yield the nodes above a node that match the place before, by the step's axis."""
@@ -182,7 +202,7 @@ class Shape:
     """What all documents of one structure have in common: the witnesses without conditions.
 
     Columns of the rows, the nodes that occur in them, those of the nodes whose
-    values are wanted; and the pairs that have to be decided for each document.
+    values are wanted; and the states with conditions, to be decided for each document.
     """
 
     pairs: tuple[int, ...]
@@ -191,7 +211,7 @@ class Shape:
     wanted: tuple[int | None, ...]
     nodes: frozenset[int]
     valued: tuple[int, ...]
-    conditional: tuple[Entry, ...]
+    conditional: tuple[State, ...]
 
 
 def _shape(automaton: Automaton, walk: Walk) -> Shape:
@@ -217,7 +237,11 @@ def _shape_of(walk: Walk) -> Shape:
     pairs, firsts, seconds, wanted = zip(*rows, strict=True) if rows else ((), (), (), ())
     valued = tuple(sorted({node for node in wanted if node is not None}))
     nodes = frozenset(firsts) | frozenset(seconds)
-    conditional = tuple(entry for entry in entries if not entry.second.plain)
+    conditional = tuple(
+        state
+        for state in walk.found
+        if any(not entry.second.plain for entry in state.entries.values())
+    )
     return Shape(pairs, firsts, seconds, wanted, nodes, valued, conditional)
 
 
@@ -242,7 +266,7 @@ class _Columns:
         seconds.extend(shape.seconds)
         values.extend([None if node is None else value[node] for node in shape.wanted])
         nodes = set(shape.nodes)
-        for entry in shape.conditional:
+        for entry in (e for state in shape.conditional for e in walk.guarded(state)):
             for first, second in walk.rows(entry):
                 if entry.valued and second not in value:
                     value[second] = self._value(walk.items[second])

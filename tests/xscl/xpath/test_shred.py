@@ -9,7 +9,7 @@ from xscl.compile import compile_query
 from xscl.language.parser import parse_block
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.pattern import pattern
-from xscl.xpath.shred import Arrival, shred
+from xscl.xpath.shred import Arrival, run, shred
 from xscl.xpath.tree import number_nodes
 
 
@@ -142,3 +142,18 @@ def test_equal_patterns_have_one_definition(one: str, other: str) -> None:
     first, second = (pattern(parse_block(text)) for text in (one, other))
     kept = frozenset({0})
     assert first.definition(0, kept) == second.definition(0, kept)
+
+
+def test_entries_are_found_by_the_value_that_they_demand() -> None:
+    automaton = Automaton()
+    blocks = [parse_block(f"S//a[./b/@c = 'v{number}']/d") for number in range(100)]
+    blocks.append(parse_block("S//a[contains(./d, 'x')]/d"))
+    for number, block in enumerate(blocks):
+        automaton.add(number, block, block, valued=True)
+    root = etree.fromstring(b"<r><a><b c='v7'/><d>x</d></a><a><b c='v9'/><d>y</d></a></r>")
+    walk = run(automaton, ("S",), root)
+    assert walk is not None
+    (state,) = [state for state in walk.found if state.entries]
+    assert sorted(entry.pair for entry in walk.guarded(state)) == [7, 9, 100]
+    rows = shred(automaton, [Arrival(1, ("S",), root, 1, 0, 64, 1, 1)]).bindings.to_pylist()
+    assert sorted((row["pair"], row["node2"]) for row in rows) == [(7, 4), (9, 8), (100, 4)]
