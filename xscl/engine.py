@@ -57,6 +57,9 @@ class Engine:
         self._subscriptions = Subscriptions(self._store, self._registry)
         self._reader = Reader(self._compile, self._documents.tree)
         self._position = self._store.meta("position")
+        self._latenesses: dict[str, int] = dict(
+            self._store.fetch("SELECT name, lateness FROM state.stream")
+        )
         self._automaton = Automaton()
         self._read_pairs()
         self._relations = Relations(self._store, self._registry, self._processor)
@@ -92,6 +95,10 @@ class Engine:
         set before the stream is subscribed to.
         """
         ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
+        if ticks < 0:
+            raise XsclError(
+                f"the lateness {ticks} is below 0", hint="it is how late is not too late"
+            )
         with self._changing():
             if ticks != self._lateness(name) and name in self._subscriptions.streams():
                 raise StreamInUse(
@@ -103,6 +110,7 @@ class Engine:
                 " SET lateness = excluded.lateness, live = excluded.live",
                 [name, ticks, live],
             )
+            self._latenesses[name] = ticks
 
     def subscribe(self, name: str, query: str, *, updates: bool = False) -> None:
         """Register a query; it sees the documents that arrive from now on.
@@ -168,13 +176,12 @@ class Engine:
 
     def _lateness(self, stream: str) -> int:
         """Return a stream's lateness; a published one has the largest of its inputs."""
-        rows = self._store.fetch("SELECT lateness FROM state.stream WHERE name = ?", [stream])
         inputs = [
             self._lateness(source)
             for publisher in self._subscriptions.publishers(stream)
             for source in publisher.reads
         ]
-        return max([*inputs, *(int(row[0]) for row in rows)], default=0)
+        return max([*inputs, self._latenesses.get(stream, 0)])
 
     # -- Documents -------------------------------------------------------------------------
 
@@ -236,7 +243,7 @@ class Engine:
 
     def _published(self, results: pa.Table) -> list[tuple[Document, Origin | None]]:
         """Return the output documents of subscriptions that publish."""
-        if not any(s.publish for s in self._subscriptions):
+        if not self._subscriptions.publishes:
             return []
         return [
             (
@@ -315,8 +322,10 @@ class Engine:
             return explain(self._store, self._registry, self._subscriptions, query, sql=sql)
 
     def _expand(self, rows: pa.Table) -> Matches:
-        results = Results(rows, self._documents.stored)
-        return Matches(results, dict(self._subscriptions.by_qid), self._reader)
+        by_qid = self._subscriptions.by_qid
+        qids = pc.unique(rows["qid"]).to_pylist()
+        subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
+        return Matches(Results(rows, self._documents.stored), subscribers, self._reader)
 
 
 _RESULTS = pa.schema(

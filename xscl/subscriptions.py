@@ -25,7 +25,8 @@ class Subscriptions:
         self._store = store
         self._registry = registry
         self._by_name: dict[str, Subscription] = {}
-        self.by_qid: dict[int, tuple[Subscription, ...]] = {}
+        self.by_qid: dict[int, list[Subscription]] = {}  # a removal makes a new list
+        self._publishers: dict[str, list[Subscription]] = {}
         self._new: list[Subscription] = []
         self._next = 1
         self._load()
@@ -62,7 +63,12 @@ class Subscriptions:
 
     def publishers(self, stream: str) -> list[Subscription]:
         """Return the subscriptions that publish a stream."""
-        return [s for s in self if s.publish == stream]
+        return self._publishers.get(stream, [])
+
+    @property
+    def publishes(self) -> bool:
+        """Whether any subscription publishes."""
+        return bool(self._publishers)
 
     def add(
         self, name: str, compiled: CompiledQuery, *, lateness: int, since: int, updates: bool
@@ -114,7 +120,8 @@ class Subscriptions:
         subscription = self[name]
         self._refuse_orphans(subscription)
         del self._by_name[name]
-        left = tuple(s for s in self.by_qid[subscription.qid] if s is not subscription)
+        self._forget_publisher(subscription)
+        left = [s for s in self.by_qid[subscription.qid] if s is not subscription]
         if left:
             self.by_qid[subscription.qid] = left
         else:
@@ -123,10 +130,18 @@ class Subscriptions:
         self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
         return self._registry.remove(subscription.qid)
 
+    def _forget_publisher(self, subscription: Subscription) -> None:
+        if subscription.publish is not None:
+            left = [s for s in self.publishers(subscription.publish) if s is not subscription]
+            self._publishers[subscription.publish] = left
+            if not left:
+                del self._publishers[subscription.publish]
+
     def _know(self, subscription: Subscription) -> None:
         self._by_name[subscription.name] = subscription
-        sharers = self.by_qid.get(subscription.qid, ())
-        self.by_qid[subscription.qid] = (*sharers, subscription)
+        self.by_qid.setdefault(subscription.qid, []).append(subscription)
+        if subscription.publish is not None:
+            self._publishers.setdefault(subscription.publish, []).append(subscription)
 
     def refuse_taken(self, name: str, others: Container[str] = ()) -> None:
         """Raise if a name is in use, here or among others that are about to be registered."""
@@ -173,12 +188,8 @@ class Subscriptions:
         for row in rows:
             uses[row[4]] = uses.get(row[4], 0) + 1
         self._registry.load(uses.items())
-        grouped: dict[int, list[Subscription]] = {}
         for row in rows:
-            found = self._from_row(*row)
-            self._by_name[found.name] = found
-            grouped.setdefault(found.qid, []).append(found)
-        self.by_qid = {qid: tuple(sharers) for qid, sharers in grouped.items()}
+            self._know(self._from_row(*row))
         self._next = max((s.number for s in self), default=0) + 1
 
     def _from_row(
