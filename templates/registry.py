@@ -187,6 +187,11 @@ class Registry:
         """Return how many registered joins share a row."""
         return self._uses[qid]
 
+    def is_kept(self, pair: int) -> bool:
+        """Whether some join of two sides needs the witnesses of a pair."""
+        names = self._pair_names.get(pair)
+        return names is not None and bool(self._pairs[names].keeps)
+
     def passing(self) -> frozenset[int]:
         """Return the pairs that only filters use: their witnesses are not kept."""
         if all(m.template.graph.two_sided for m in self.members.values()):

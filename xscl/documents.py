@@ -19,7 +19,7 @@ from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.xmlparse import parse
 from templates.relations import INFINITE
-from xscl.errors import DocumentError
+from xscl.errors import DocumentError, StoreError
 from xscl.match import Stored
 from xscl.store import Store
 from xscl.xpath.shred import Arrival
@@ -32,11 +32,12 @@ EARLIEST = -(INFINITE >> 1)  # the clock before the first document
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a document stands in the order of arrival."""
+    """Where a published document stands in the order of arrival; its parts' highest version."""
 
     clock: int
     rank: int
     first: int
+    version: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Documents:
         self.clock = store.meta("clock", EARLIEST)
         self.next = store.meta("next_doc", 1)
         self._trees: OrderedDict[int, Tree] = OrderedDict()
+        self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
 
     # -- Arriving --------------------------------------------------------------------------
 
@@ -68,7 +70,8 @@ class Documents:
 
         Documents with an origin are published ones; the others arrive now.
         """
-        identities = self._identities({document.id for document, _ in documents})
+        self._names = set()
+        identities = self._identities({d.id for d, _ in documents if _writable(d.id)})
         accepted: list[Accepted] = []
         for document, origin in documents:
             found = self._accept_one(document, origin, identities, strict)
@@ -84,12 +87,12 @@ class Documents:
         identities: dict[str, dict[bytes, int]],
         strict: bool,
     ) -> Accepted | None:
-        digest = hashlib.blake2b(document.xml, digest_size=16).digest()
-        versions = identities.setdefault(document.id, {})
-        if digest in versions:
-            return None
         try:
             _check(document)
+            digest = hashlib.blake2b(document.xml, digest_size=16).digest()
+            versions = identities.setdefault(document.id, {})
+            if digest in versions:
+                return None
             root = parse(document.xml)
         except (MalformedDocument, DocumentError) as error:
             if strict:
@@ -112,9 +115,21 @@ class Documents:
             base,
             place.first,
         )
-        version = len(versions)
-        name = document.id if version == 1 else f"{document.id}@{version}"
-        return Accepted(document, name, version, digest, arrival)
+        name = self._name(document.id, len(versions))
+        return Accepted(document, name, max(len(versions), place.version), digest, arrival)
+
+    def _name(self, given: str, version: int) -> str:
+        """Return the id of a version: `id`, `id@2`, ...; one that is not in use."""
+        name = given if version == 1 else f"{given}@{version}"
+        while "@" in name and (name in self._names or self._known(name)):
+            version += 1
+            name = f"{given}@{version}"
+        if "@" in name:
+            self._names.add(name)
+        return name
+
+    def _known(self, name: str) -> bool:
+        return bool(self._store.fetch("SELECT 1 FROM state.document WHERE id = ? LIMIT 1", [name]))
 
     def _identities(self, ids: Iterable[str]) -> dict[str, dict[bytes, int]]:
         """Return the known versions of ids: the number of each by its content's hash."""
@@ -127,18 +142,21 @@ class Documents:
         return known
 
     def _reject(self, document: Document, error: MalformedDocument | DocumentError) -> None:
+        xml = document.xml if isinstance(document.xml, bytes) else b""
         row = [
-            document.streams[0] if document.streams else None,
-            document.id,
+            _shown(document.streams[0]) if document.streams else None,
+            _shown(document.id),
             error.reason_code,
             error.line or None,
             error.column or None,
             error.message,
-            hashlib.sha256(document.xml).hexdigest(),
-            document.xml[:1024],
+            hashlib.sha256(xml).hexdigest(),
+            xml[:1024],
             self.clock,
         ]
-        self._store.fetch("INSERT INTO state.rejected VALUES (?,?,?,?,?,?,?,?,?)", row)
+        known = "SELECT 1 FROM state.rejected WHERE id = ? AND sha256 = ? LIMIT 1"
+        if not self._store.fetch(known, [row[1], row[6]]):
+            self._store.fetch("INSERT INTO state.rejected VALUES (?,?,?,?,?,?,?,?,?)", row)
 
     # -- Texts -----------------------------------------------------------------------------
 
@@ -161,6 +179,11 @@ class Documents:
         tree = self._trees.get(doc)
         if tree is None:
             rows = self._store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
+            if not rows:
+                raise StoreError(
+                    "the documents of this match are no longer kept",
+                    hint="read a match before its subscription is removed",
+                )
             tree = self._trees[doc] = number_nodes(parse(rows[0][0]))
             if len(self._trees) > TREES:
                 self._trees.popitem(last=False)
@@ -183,10 +206,26 @@ def _check(document: Document) -> None:
     """Raise for a document that no query could be right about."""
     if not document.streams or not all(document.streams):
         raise DocumentError("the document names no stream", reason_code="no_stream")
+    for name in (document.id, document.origin, *document.streams):
+        if not _writable(name):
+            raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
+    if type(document.timestamp) is not int or not isinstance(document.xml, bytes):
+        raise DocumentError(
+            "a document has a whole number as timestamp and bytes as xml", reason_code="type"
+        )
     if abs(document.timestamp) >= -EARLIEST:
         raise DocumentError(
             f"the timestamp {document.timestamp} is out of range", reason_code="timestamp"
         )
+
+
+def _writable(name: object) -> bool:
+    """Whether a name is a text that has an encoding (no lone surrogates)."""
+    return isinstance(name, str) and _shown(name) == name
+
+
+def _shown(name: object) -> str:
+    return str(name).encode("utf-8", "replace").decode()
 
 
 _SCHEMA = pa.schema(

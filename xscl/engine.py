@@ -25,7 +25,7 @@ from xscl.compile import CompiledQuery, compile_query
 from xscl.documents import Accepted, Documents, Origin
 from xscl.errors import SqlError, StreamInUse, XsclError
 from xscl.explain import explain
-from xscl.language.parser import parse_block, parse_window
+from xscl.language.parser import MAX_LATENESS, parse_block, parse_window
 from xscl.match import Match, Matches, Reader, Results, Subscription
 from xscl.relations import Relations
 from xscl.store import Store
@@ -95,9 +95,9 @@ class Engine:
         set before the stream is subscribed to.
         """
         ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
-        if ticks < 0:
+        if not 0 <= ticks <= MAX_LATENESS:
             raise XsclError(
-                f"the lateness {ticks} is below 0", hint="it is how late is not too late"
+                f"the lateness {ticks} is out of range", hint="a duration such as 1 h, or ticks"
             )
         with self._changing():
             if ticks != self._lateness(name) and name in self._subscriptions.streams():
@@ -131,11 +131,13 @@ class Engine:
             compiled = list(self._compiled(pairs, numbered))
             with self._changing():
                 for name, query in compiled:
+                    before = self._lateness_published(query)
                     lateness = max(self._lateness(stream) for stream in query.streams)
                     since = self._documents.next
                     self._subscriptions.add(
                         name, query, lateness=lateness, since=since, updates=updates
                     )
+                    self._refuse_late_publisher(query, before)
                 self._subscriptions.save()
                 self._read_pairs()
 
@@ -157,8 +159,9 @@ class Engine:
     def unsubscribe(self, name: str) -> None:
         """Remove a subscription, its matches, and the state that nothing else needs."""
         with self._changing():
+            pairs = self._registry.row(self._subscriptions[name].qid).pairs
             dropped = self._subscriptions.remove(name)
-            self._processor.forget_pairs(dropped)
+            self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
             self._documents.forget_texts()
             for pair in dropped:
                 self._automaton.remove(pair)
@@ -182,6 +185,21 @@ class Engine:
             for source in publisher.reads
         ]
         return max([*inputs, self._latenesses.get(stream, 0)])
+
+    def _lateness_published(self, query: CompiledQuery) -> int:
+        """Return the lateness of the stream that a query publishes."""
+        return 0 if query.normal.publish is None else self._lateness(query.normal.publish)
+
+    def _refuse_late_publisher(self, query: CompiledQuery, before: int) -> None:
+        """Raise if a new publisher makes a stream later than its readers have been told."""
+        stream = query.normal.publish
+        if stream is None:
+            return
+        if self._subscriptions.streams().get(stream) and self._lateness_published(query) > before:
+            raise StreamInUse(
+                f"publishing {stream!r} from later streams would change what its readers keep",
+                hint="subscribe the publisher before its readers",
+            )
 
     # -- Documents -------------------------------------------------------------------------
 
@@ -248,7 +266,7 @@ class Engine:
         return [
             (
                 Document(match.publish, match.id, match.t1, match.xml(), match.history),
-                Origin(*match.arrived),
+                Origin(*match.arrived, match.version),
             )
             for match in self._expand(results)
             if match.publish is not None
@@ -280,14 +298,19 @@ class Engine:
 
     # -- Reading ---------------------------------------------------------------------------
 
-    def matches(self, after: Match | int | None = None) -> Matches:
-        """Return the kept matches again, all or those after a match or position."""
-        position = after.position if isinstance(after, Match) else (after or 0)
+    def matches(self, after: Match | int | None = None) -> Sequence[Match]:
+        """Return the kept matches again: all, those after a match, or after a position."""
+        first = after.position if isinstance(after, Match) else (after or 0) + 1
         with self._lock:
             rows = self._store.arrow(
-                f"SELECT * FROM state.result WHERE position > {int(position)} ORDER BY position"
+                f"SELECT * FROM state.result WHERE position >= {int(first)} ORDER BY position"
             )
-            return self._expand(rows)
+            found = self._expand(rows)
+            if not isinstance(after, Match):
+                return found
+            # a result is the match of all who share it, so the one given may not be its last
+            passed = [match.id for match in found[: found.count_first()]]
+            return found[passed.index(after.id) + 1 if after.id in passed else len(passed) :]
 
     def sql(self, query: str) -> pa.Table:
         """Return the answer of one SELECT over the relations, as an Arrow table."""
@@ -295,7 +318,8 @@ class Engine:
             _refuse_all_but_select(query)
             self._relations.refresh()
             try:
-                return self._store.arrow(query)
+                with self._store.reading():
+                    return self._store.arrow(query)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
 

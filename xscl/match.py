@@ -192,6 +192,11 @@ class Match:
         return newest.clock, newest.rank + 1, first
 
     @property
+    def version(self) -> int:
+        """The highest version of a document in the match; above 1 it is an update."""
+        return max(document.version for document in self._result.documents)
+
+    @property
     def position(self) -> int:
         """The number of the result in this engine, to continue reading after it."""
         return self._result.position
@@ -309,6 +314,10 @@ class Matches(Sequence[Match]):
         result = bisect_right(self._ends, number)
         before = self._ends[result - 1] if result else 0
         return self._match(result, self._receivers(result)[number - before])
+
+    def count_first(self) -> int:
+        """Return how many matches the first result has."""
+        return self._ends[0] if self._ends else 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)

@@ -73,19 +73,25 @@ class Relations:
         self._processor.complete_views()
         if self._shown is None:
             self._store.connection.execute(VIEWS)
-            self._shown = set()
+            self._shown = self._left_over()
         for number in self._shown - current.keys():
             self._store.connection.execute(
                 f"DROP VIEW IF EXISTS R_out_{number}; DROP VIEW IF EXISTS R_T_{number}"
             )
         for number, members in current.items():
             graph = members.template.graph
-            if number not in self._shown:
-                self._store.connection.execute(_r_t_view(number, graph))
+            self._store.connection.execute(_r_t_view(number, graph))
             rows = self._processor.out.get(number, _no_output(graph))
             self._store.connection.register(f"out_{number}", rows)
             self._store.connection.execute(_r_out_view(number, graph))
         self._shown = set(current)
+
+    def _left_over(self) -> set[int]:
+        """Return the templates with views from before, as a failed change leaves them."""
+        rows = self._store.fetch(
+            "SELECT view_name[5:] FROM duckdb_views() WHERE view_name ~ '^R_T_[0-9]+$'"
+        )
+        return {int(number) for (number,) in rows}
 
 
 def _r_t_view(number: int, graph: JoinGraph) -> str:

@@ -80,6 +80,15 @@ class Store:
             raise
         self.connection.execute("COMMIT")
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Refuse every change within the block, also one that hides in a SELECT."""
+        self.connection.execute("BEGIN TRANSACTION READ ONLY")
+        try:
+            yield
+        finally:
+            self.connection.execute("ROLLBACK")
+
     def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
         return self.connection.execute(query, list(parameters)).fetchall()

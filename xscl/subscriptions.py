@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from templates.registry import Registry
 from xscl.compile import CompiledQuery
-from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription
+from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription, XsclError
 from xscl.match import Subscription
 from xscl.store import Store
 
@@ -145,6 +145,8 @@ class Subscriptions:
 
     def refuse_taken(self, name: str, others: Container[str] = ()) -> None:
         """Raise if a name is in use, here or among others that are about to be registered."""
+        if not name or name.encode("utf-8", "replace").decode() != name or "\0" in name:
+            raise XsclError(f"{name!r} cannot be the name of a subscription", hint="use letters")
         if name in self._by_name or name in others:
             raise NameTaken(
                 f"there is a subscription named {name!r} already",

@@ -16,6 +16,7 @@ from xscl.errors import (
     StreamCycle,
     StreamInUse,
     UnknownSubscription,
+    XsclError,
 )
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
@@ -83,6 +84,14 @@ def test_kept_matches_can_be_read_again_from_a_position(engine: xscl.Engine) -> 
     second = engine.push([document(3)])
     assert list(engine.matches()) == [*first, *second]
     assert list(engine.matches(after=first[-1])) == list(second)
+
+
+def test_reading_on_after_one_of_several_matches_of_a_result(engine: xscl.Engine) -> None:
+    engine.subscribe_many([("one", TWICE), ("two", TWICE), ("three", TWICE)])
+    matches = list(engine.push([document(1), document(2)]))
+    assert len(matches) == 3
+    for number, match in enumerate(matches, 1):
+        assert list(engine.matches(after=match)) == matches[number:]
 
 
 def test_a_match_id_is_the_same_in_another_engine(engine: xscl.Engine) -> None:
@@ -194,6 +203,16 @@ def test_removing_frees_the_state(engine: xscl.Engine) -> None:
         assert count(engine, f"state.{table}") == 0, table
 
 
+def test_a_filter_keeps_nothing_of_a_join_that_shared_its_variable(engine: xscl.Engine) -> None:
+    engine.subscribe("filter", "S//a")
+    engine.subscribe("join", TWICE.replace("10", "INF"))
+    engine.push([document(1), document(2)])
+    engine.unsubscribe("join")
+    assert (count(engine, "R_bin"), count(engine, "R_doc"), count(engine, "state.value")) == (
+        0,
+    ) * 3
+
+
 def test_windows_free_the_state(engine: xscl.Engine) -> None:
     engine.subscribe("q", TWICE)
     for time in range(0, 10_000, 100):
@@ -231,6 +250,44 @@ def test_a_bad_document_is_recorded_and_disturbs_no_other(engine: xscl.Engine) -
     assert len(engine.push([document(3)])) == 2
 
 
+@pytest.mark.parametrize(
+    ("bad", "reason"),
+    [
+        (xscl.Document("S", "\ud800", 1, b"<a/>"), "name"),
+        (xscl.Document("\ud800", "bad", 1, b"<a/>"), "name"),
+        (xscl.Document("", "bad", 1, b"<a/>"), "no_stream"),
+        (xscl.Document("S", "bad", 1 << 70, b"<a/>"), "timestamp"),
+        (xscl.Document("S", "bad", 1.5, b"<a/>"), "type"),  # type: ignore[arg-type]  # on purpose
+        (xscl.Document("S", "bad", 1, "<a/>"), "type"),  # type: ignore[arg-type]  # on purpose
+    ],
+)
+def test_an_impossible_document_is_recorded_too(
+    engine: xscl.Engine, bad: xscl.Document, reason: str
+) -> None:
+    engine.subscribe("q", TWICE)
+    assert len(engine.push([document(1), bad, document(2)])) == 1
+    assert engine.push([bad]) == []
+    assert [row["reason"] for row in engine.sql("SELECT * FROM rejected").to_pylist()] == [reason]
+
+
+def test_the_id_of_a_version_is_never_that_of_another_document(engine: xscl.Engine) -> None:
+    engine.subscribe("all", "S//a", updates=True)
+    engine.push([xscl.Document("S", "d@2", 1, b"<a>1</a>"), xscl.Document("S", "d", 2, b"<a/>")])
+    engine.push([xscl.Document("S", "d", 3, b"<a>2</a>")])
+    engine.push([xscl.Document("S", "d@3", 4, b"<a>3</a>")])
+    ids = engine.sql("SELECT id FROM documents")["id"].to_pylist()
+    assert len(set(ids)) == len(ids) == 4
+
+
+def test_what_is_made_of_an_update_is_an_update(engine: xscl.Engine) -> None:
+    engine.subscribe("pub", "S//a PUBLISH P", updates=True)
+    engine.subscribe("new", "P//a")
+    engine.subscribe("all", "P//a", updates=True)
+    engine.push([xscl.Document("S", "d", 1, b"<a>1</a>")])
+    found = engine.push([xscl.Document("S", "d", 2, b"<a>2</a>")])
+    assert [match.subscription for match in found] == ["pub", "all"]
+
+
 def test_a_document_of_several_streams_never_meets_itself(engine: xscl.Engine) -> None:
     engine.subscribe("q", "S//a->x JOIN{x=y, 10} R//a->y")
     both = xscl.Document(("S", "R"), "d", 1, b"<a>k</a>")
@@ -261,6 +318,8 @@ def test_a_batch_of_a_consumer_counts_once(engine: xscl.Engine) -> None:
         "SELECT * FROM read_csv('/etc/passwd')",
         "SELECT * FROM '/etc/passwd'",
         "SELECT * FROM engine",
+        "WITH d AS (DELETE FROM state.meta RETURNING *) SELECT * FROM d",
+        "WITH d AS (UPDATE state.meta SET value = 0 RETURNING *) SELECT * FROM d",
     ],
 )
 def test_sql_reads_the_relations_and_nothing_else(engine: xscl.Engine, statement: str) -> None:
@@ -311,3 +370,43 @@ def test_lateness_is_set_before_subscribing(engine: xscl.Engine) -> None:
     with pytest.raises(StreamInUse):
         engine.stream("S", lateness=0)
     engine.stream("S", lateness="1 h", live=True)
+    for impossible in (-1, 1 << 63):
+        with pytest.raises(XsclError, match="out of range"):
+            engine.stream("T", lateness=impossible)
+
+
+def test_a_publisher_may_not_make_a_stream_later_than_its_readers_know(
+    engine: xscl.Engine,
+) -> None:
+    engine.stream("S", lateness=1000)
+    engine.subscribe("reader", "P//a->x JOIN{x=y, 10} P//a->y")
+    with pytest.raises(StreamInUse, match="'P'"):
+        engine.subscribe("publisher", "S//a PUBLISH P")
+    engine.unsubscribe("reader")
+    engine.subscribe("publisher", "S//a PUBLISH P")
+
+
+@pytest.mark.parametrize("name", ["", "\ud800", "a\0b"])
+def test_a_name_that_cannot_be_kept_is_refused(engine: xscl.Engine, name: str) -> None:
+    with pytest.raises(XsclError, match="cannot be the name"):
+        engine.subscribe(name, TWICE)
+
+
+def test_a_match_whose_documents_are_gone_says_so(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    matches = engine.push([document(1), document(2)])
+    engine.unsubscribe("q")
+    with pytest.raises(StoreError, match="no longer kept"):
+        matches[0].xml()
+
+
+def test_sql_after_a_failed_change(engine: xscl.Engine) -> None:
+    engine.subscribe("q", TWICE)
+    assert count(engine, "R_T_1") == 1
+    bad = xscl.Document("S", "bad", 1, b"<a")
+    with pytest.raises(Exception, match="line 1"):
+        engine.push([bad], strict=True)
+    assert count(engine, "R_T_1") == 1
+    engine.unsubscribe("q")
+    with pytest.raises(SqlError, match="R_T_1"):
+        engine.sql("SELECT * FROM R_T_1")
