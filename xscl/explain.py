@@ -15,6 +15,7 @@ from templates.registry import Registry, r_t
 from templates.template import embedding
 from templates.views import FORWARD
 from xscl.compile import CompiledQuery, compile_query
+from xscl.language.limits import UNITS
 from xscl.match import Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
@@ -95,8 +96,16 @@ def _sharing(
     joins = sum(1 for s in subscriptions.by_qid.values() if s[0].template == registered.template)
     users = sum(1 for s in subscriptions if s.template == registered.template)
     equal = registry.sharers(registered.qid)
-    yield f"template {registered.template}: {users} subscriptions in {joins} distinct joins"
-    yield f"row {registered.qid} of R_T_{registered.template}: {equal} equal subscriptions"
+    yield (
+        f"template {registered.template}: {_counted(users, 'subscription')}"
+        f" in {_counted(joins, 'distinct join')}"
+    )
+    shared = _counted(equal, "equal subscription")
+    yield f"row {registered.qid} of R_T_{registered.template}: {shared}"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _known_template(registry: Registry, compiled: CompiledQuery) -> int | None:
@@ -115,7 +124,17 @@ def _time(compiled: CompiledQuery) -> Iterator[str]:
         yield "filter: every document that the block matches, once"
         return
     yield str(EDGE_RULES[normal.operator])
-    yield f"window {'INF: state is never dropped' if normal.window is None else normal.window}"
+    yield f"window {_duration(normal.window)}"
+
+
+def _duration(ticks: int | None) -> str:
+    """Return a window in the largest unit that divides it."""
+    if ticks is None:
+        return "INF: what is kept is never dropped"
+    for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
+        if ticks and ticks % length == 0:
+            return f"{ticks // length} {unit}"
+    return f"{ticks} ticks"
 
 
 def _kept(store: Store, registry: Registry, registered: Subscription | None) -> Iterator[str]:
