@@ -62,13 +62,19 @@ async def check(url: str, allowed: frozenset[str], resolve: Resolve) -> Target |
     port = parsed.port if parsed.port is not None else _DEFAULT_PORTS[parsed.scheme]
     listed = f"{_in_brackets(parsed.host)}:{port}" in allowed
     if not listed and port not in PORTS:
-        return Refused("url_port", f"port {port} is not fetched from unless it is allowed")
+        return Refused(
+            "url_port",
+            f"port {port} is not fetched from unless {_in_brackets(parsed.host)}:{port} is allowed",
+        )
     try:
         addresses = await resolve(parsed.raw_host.decode("ascii"), port)
     except (OSError, UnicodeError):
         return Refused("fetch_unreachable", "the server cannot be reached")
     if not listed and not all(map(is_public, addresses)):
-        return Refused("url_private", "the address is private: only public ones are fetched")
+        return Refused(
+            "url_private",
+            f"the address is private and {_in_brackets(parsed.host)}:{port} is not allowed",
+        )
     return Target(parsed, addresses)
 
 

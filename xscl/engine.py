@@ -205,7 +205,7 @@ class Engine:
 
     def push(
         self,
-        documents: Iterable[Document],
+        documents: Iterable[Document] | Document,
         *,
         strict: bool = False,
         source: tuple[str, int] | None = None,
@@ -217,6 +217,8 @@ class Engine:
         the (query id, batch id) of a consumer: a batch that was seen before
         changes nothing.
         """
+        if isinstance(documents, Document):
+            documents = (documents,)
         with self._changing():
             if source is not None and not self._record(source):
                 return self._expand(_RESULTS.empty_table())

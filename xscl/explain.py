@@ -6,6 +6,7 @@ variables, the edge rule of the operator, what is kept, and on request the SQL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from cep_core import EDGE_RULES
@@ -31,6 +32,9 @@ def explain(
 ) -> str:
     """Return the explanation of a subscription by its name, or of the text of a query."""
     registered = subscriptions.get(query)
+    if registered is None and re.fullmatch(r"[\w.'-]+", query):
+        known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
+        registered = None if known or query in subscriptions.streams() else subscriptions[query]
     compiled = compile_query(registered.query if registered else query)
     if sql:
         return _sql(registry, compiled)

@@ -483,3 +483,10 @@ def test_exit_codes_of_the_process(arguments: list[str], code: int) -> None:
         _, errors = running.communicate(timeout=30)
     assert running.returncode == code
     assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost:1:2", "[::1]", "a b:80"])
+def test_an_allowed_address_is_a_host_and_a_port(address: str) -> None:
+    done = xscl("feeds", "poll", "--allow-address", address)
+    assert done.exit_code == 2
+    assert "HOST:PORT" in done.output

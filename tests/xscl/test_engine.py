@@ -188,6 +188,13 @@ def test_names_are_taken_once_and_near_misses_are_suggested(engine: xscl.Engine)
     assert caught.value.hint == "did you mean 'books'?"
 
 
+def test_explaining_an_unknown_name_is_an_error(engine: xscl.Engine) -> None:
+    engine.subscribe("books", TWICE)
+    with pytest.raises(UnknownSubscription) as caught:
+        engine.explain("boks")
+    assert caught.value.hint == "did you mean 'books'?"
+
+
 def test_removing_frees_the_state(engine: xscl.Engine) -> None:
     engine.subscribe("keep", TWICE)
     engine.subscribe(

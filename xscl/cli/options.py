@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -34,11 +35,22 @@ NotifyHistory: TypeAlias = Annotated[
     bool,
     typer.Option("--notify-history", help="Print matches between items of first polls too."),
 ]
+
+
+def _host_and_port(addresses: list[str] | None) -> list[str] | None:
+    """Refuse an address that is not a host and a port."""
+    for address in addresses or ():
+        if re.fullmatch(r"([^:\[\]\s]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", address) is None:
+            raise typer.BadParameter(f"{address!r} is not HOST:PORT, for example 127.0.0.1:8080")
+    return addresses
+
+
 AllowAddress: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--allow-address",
         metavar="HOST:PORT",
+        callback=_host_and_port,
         help="A private address that feeds may be fetched from; repeatable.",
     ),
 ]

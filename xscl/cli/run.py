@@ -69,7 +69,9 @@ def run(
 
     The queries are named q1, q2, ... in order. An input belongs to the stream
     that --stream gives it, otherwise to every stream that the queries read and
-    no --stream names. Documents are taken in the order of their times.
+    no --stream names. Documents are taken in the order of their times: the
+    dates of feed items, and for all others --at or the time of the file, so
+    FOLLOWED BY between files needs files of different times.
 
     \b
     Example:
@@ -89,7 +91,8 @@ def run(
         for match in _matches(engine, loaded.documents):
             write(match)
         refused = _report_refused(engine)
-    _judge(len(loaded.documents) - refused, loaded.refused + refused, strict=strict)
+    not_read = loaded.refused + refused
+    _judge(len(loaded.documents) - refused, not_read, strict=strict)
 
 
 def _streams(engine: Engine) -> set[str]:
