@@ -1,0 +1,379 @@
+"""The event algebra: what a query means, independent of how it is computed.
+
+Nodes are frozen and carry their output schema; the functions of the same names in lower case make
+them and refuse what is not well-formed.  Formal definitions: Hong 2009, section 3.2; the second
+opinion in `tests/cep_core/reference.py` computes each operator straight from them.
+
+=====================  ============  ==============================================================
+node                   paper         result
+=====================  ============  ==============================================================
+Stream                 S             the events of a base stream, or of a published one
+Select                 sigma         rows for which the predicate holds
+Project                pi, rho, a_g  rows with computed, renamed, dropped attributes
+Union                  ∪             bag union
+Sequence               ;θ            each left row with the earliest later right row, given θ
+Iterate                μ             repeated ;θ that keeps the first row, the last row, aggregates
+InstanceAggregate      β             one row for each epoch (and group)
+WindowAggregate        α             one row for each row, over the window (t - w, t]
+WindowJoin             ⋈             pairs at most w apart, either order
+=====================  ============  ==============================================================
+
+Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where names collide the
+first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Ordered
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from cep_core.errors import AlgebraError, SchemaFault, Span
+from cep_core.events import Schema
+from cep_core.expressions import (
+    FUNCTIONS,
+    TRUE,
+    Column,
+    Expression,
+    Function,
+    require_condition,
+    type_of,
+)
+
+AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMIN", "ARGMAX")
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The events of a stream, by name."""
+
+    name: str
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """σ: rows of the source for which the predicate (over side 2) holds."""
+
+    source: Node
+    predicate: Expression
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """π, ρ and α_g in one: the columns are expressions over side 2, the names are the schema's."""
+
+    source: Node
+    columns: tuple[Expression, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Bag union; the names are the left side's."""
+
+    left: Node
+    right: Node
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """;θ: side 1 of the predicate is the left row, side 2 the right row."""
+
+    left: Node
+    right: Node
+    predicate: Expression
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Iterate:
+    """μ: an instance has the first row's values, the last right row's, and the aggregates'.
+
+    Its layout is the output schema.  ``filter`` (θ), ``rebind`` and ``aggregates`` (F = α_g ∘ σ)
+    read the instance as side 1 and the right row as side 2.  ``initial`` says for each attribute
+    after the first row's which of the first row's starts it, or None for null.
+    """
+
+    left: Node
+    right: Node
+    filter: Expression
+    rebind: Expression
+    aggregates: tuple[Expression, ...]
+    initial: tuple[int | None, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A function of AGGREGATES over an expression (side 2); None counts rows.
+
+    Nulls and NaN are passed over; without any other value the result is null (COUNT: 0).
+    ARGMIN and ARGMAX give ``argument`` of the row with the least or largest ``by``; among equals
+    the least argument that is not null, so that the order of rows does not matter.
+    """
+
+    function: str
+    argument: Expression | None
+    by: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceAggregate:
+    """β: for each epoch, and each combination of the grouped columns, one row at that instant."""
+
+    source: Node
+    group_by: tuple[int, ...]
+    aggregates: tuple[Aggregate, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAggregate:
+    """α: for each row, after its epoch t, its group's aggregates over rows with t1 in (t - w, t].
+
+    The result has t0 = t1 = t.  ``window`` is a constant expression, in ticks.
+    """
+
+    source: Node
+    group_by: tuple[int, ...]
+    aggregates: tuple[Aggregate, ...]
+    window: Expression
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class WindowJoin:
+    """⋈: every pair of a left and a right row with abs(l.t1 - r.t1) <= w and the predicate.
+
+    An event never pairs with itself.  The result spans both rows.
+    """
+
+    left: Node
+    right: Node
+    predicate: Expression
+    window: Expression
+    schema: Schema
+
+
+Node: TypeAlias = (
+    Stream
+    | Select
+    | Project
+    | Union
+    | Sequence
+    | Iterate
+    | InstanceAggregate
+    | WindowAggregate
+    | WindowJoin
+)
+Functions: TypeAlias = Mapping[str, Function]
+
+
+def stream(name: str, schema: Schema) -> Stream:
+    """Return the events of a stream."""
+    return Stream(name, schema)
+
+
+def select(source: Node, predicate: Expression, functions: Functions = FUNCTIONS) -> Select:
+    """Return σ over a source."""
+    require_condition(predicate, {2: source.schema.types}, functions)
+    return Select(source, predicate, source.schema)
+
+
+def project(
+    source: Node,
+    columns: Ordered[tuple[str, Expression]],
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> Project:
+    """Return the named expressions over a source."""
+    kinds = [type_of(column, {2: source.schema.types}, functions) for _, column in columns]
+    schema = _schema([name for name, _ in columns], [kind or str for kind in kinds], span)
+    return Project(source, tuple(column for _, column in columns), schema)
+
+
+def rename(source: Node, names: Mapping[str, str], span: Span | None = None) -> Project:
+    """Return ρ over a source: attributes by their new names."""
+    columns = [(names.get(name, name), Column(2, i)) for i, name in enumerate(source.schema.names)]
+    return project(source, columns, span=span)
+
+
+def union(left: Node, right: Node, span: Span | None = None) -> Union:
+    """Return the bag union of streams with the same names and types of attributes."""
+    if left.schema != right.schema:
+        raise AlgebraError(
+            f"UNION needs the same attributes on both sides, not {left.schema} and {right.schema}",
+            hint="rename or drop attributes with SELECT",
+            span=span,
+            kind=SchemaFault,
+        )
+    return Union(left, right, left.schema)
+
+
+def sequence(
+    left: Node,
+    right: Node,
+    predicate: Expression = TRUE,
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> Sequence:
+    """Return ;θ of two streams."""
+    require_condition(predicate, pair_types(left, right), functions)
+    return Sequence(left, right, predicate, paired_schema(left.schema, right.schema, span))
+
+
+def iterated_schema(
+    left: Schema, right: Schema, names: Ordered[str], kinds: Ordered[type], span: Span | None = None
+) -> tuple[Schema, tuple[int | None, ...]]:
+    """Return the layout of μ's instances and where its later part comes from at first.
+
+    First the left stream's attributes (with "_1" if the later part has the name too), then the
+    right stream's, then the aggregates' ``names`` with their ``kinds``.
+    """
+    for name, kind in zip(right.names, right.types, strict=True):
+        if name not in left.names or left.types[left.names.index(name)] is not kind:
+            raise AlgebraError(
+                f"FOLD needs each attribute of its second stream in its first, which lacks"
+                f" {name} {kind.__name__}",
+                hint=f"the first stream has {left}; add or drop attributes with SELECT",
+                span=span,
+                kind=SchemaFault,
+            )
+    later = (*right.names, *names)
+    own = [f"{name}_1" if name in later else name for name in left.names]
+    schema = _schema([*own, *later], [*left.types, *right.types, *kinds], span)
+    return schema, tuple(left.names.index(n) if n in left.names else None for n in later)
+
+
+def iterate(
+    left: Node,
+    right: Node,
+    filter: Expression,
+    rebind: Expression,
+    aggregates: Ordered[tuple[str, Expression, type]] = (),
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> Iterate:
+    """Return μ; each aggregate has a name, an expression, and its type."""
+    names, kinds = [name for name, _, _ in aggregates], [kind for _, _, kind in aggregates]
+    schema, initial = iterated_schema(left.schema, right.schema, names, kinds, span)
+    types = {1: schema.types, 2: right.schema.types}
+    require_condition(filter, types, functions)
+    require_condition(rebind, types, functions)
+    for name, expression, kind in aggregates:
+        found = type_of(expression, types, functions)
+        if found not in (kind, None) and not (kind is float and found is int):
+            becomes = found.__name__ if found else "null"
+            raise AlgebraError(
+                f"{name} begins as {kind.__name__} and would become {becomes}",
+                hint=f"start it with a value of type {becomes}",
+                span=expression.span or span,
+                kind=SchemaFault,
+            )
+    expressions = tuple(expression for _, expression, _ in aggregates)
+    return Iterate(left, right, filter, rebind, expressions, initial, schema)
+
+
+def instance_aggregate(
+    source: Node,
+    group_by: Ordered[int],
+    aggregates: Ordered[tuple[str, Aggregate]],
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> InstanceAggregate:
+    """Return β: the grouped columns, then the aggregates."""
+    schema = _aggregated(source, group_by, aggregates, functions, span)
+    return InstanceAggregate(source, tuple(group_by), tuple(a for _, a in aggregates), schema)
+
+
+def window_aggregate(
+    source: Node,
+    group_by: Ordered[int],
+    aggregates: Ordered[tuple[str, Aggregate]],
+    window: Expression,
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> WindowAggregate:
+    """Return the sliding α: the grouped columns, then the aggregates."""
+    schema = _aggregated(source, group_by, aggregates, functions, span)
+    functions_of = tuple(a for _, a in aggregates)
+    return WindowAggregate(source, tuple(group_by), functions_of, window, schema)
+
+
+def window_join(
+    left: Node,
+    right: Node,
+    predicate: Expression,
+    window: Expression,
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> WindowJoin:
+    """Return ⋈ of two streams."""
+    require_condition(predicate, pair_types(left, right), functions)
+    schema = paired_schema(left.schema, right.schema, span)
+    return WindowJoin(left, right, predicate, window, schema)
+
+
+def pair_types(left: Node, right: Node) -> dict[int, tuple[type, ...]]:
+    """Return the types of the columns that a predicate over two streams may read."""
+    return {1: left.schema.types, 2: right.schema.types}
+
+
+def paired_schema(left: Schema, right: Schema, span: Span | None = None) -> Schema:
+    """Return the schema of pairs: if any name occurs twice, all of the left get the suffix "_1"."""
+    collide = set(left.names) & set(right.names)
+    own = [f"{name}_1" for name in left.names] if collide else list(left.names)
+    return _schema([*own, *right.names], [*left.types, *right.types], span)
+
+
+def _aggregated(
+    source: Node,
+    group_by: Ordered[int],
+    aggregates: Ordered[tuple[str, Aggregate]],
+    functions: Functions,
+    span: Span | None,
+) -> Schema:
+    types = {2: source.schema.types}
+    names = [source.schema.names[i] for i in group_by]
+    kinds = [source.schema.types[i] for i in group_by]
+    for name, aggregate in aggregates:
+        names.append(name)
+        kinds.append(_aggregate_type(aggregate, types, functions, span))
+    return _schema(names, kinds, span)
+
+
+def _aggregate_type(
+    aggregate: Aggregate,
+    types: dict[int, tuple[type, ...]],
+    functions: Functions,
+    span: Span | None,
+) -> type:
+    if aggregate.function == "COUNT":
+        return int
+    assert aggregate.argument is not None
+    kind = type_of(aggregate.argument, types, functions)
+    if aggregate.by is not None:
+        type_of(aggregate.by, types, functions)
+    if aggregate.function in ("SUM", "AVG") and kind not in (int, float, None):
+        raise AlgebraError(
+            f"{aggregate.function} takes numbers, not {kind.__name__ if kind else 'null'}",
+            span=aggregate.argument.span or span,
+            kind=SchemaFault,
+        )
+    return float if aggregate.function == "AVG" else (kind or float)
+
+
+def _schema(names: Ordered[str], types: Ordered[type], span: Span | None) -> Schema:
+    twice = sorted({name for name in names if list(names).count(name) > 1})
+    if twice:
+        raise AlgebraError(
+            f"the result would have the attribute {twice[0]} twice",
+            hint="rename one of them with AS",
+            span=span,
+            kind=SchemaFault,
+        )
+    return Schema(tuple(names), tuple(types))

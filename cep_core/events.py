@@ -1,0 +1,87 @@
+"""Events, schemas and matches: what goes in and what comes out.
+
+An event has data values and an interval [t0, t1] in integer ticks; t1 is its detection time, and
+events with the same t1 are simultaneous: they form one epoch (Hong 2009, sections 3.2 and 4.2.1).
+Inside the engine a row is the plain tuple (t0, t1, first, *values), `first` being the smallest
+arrival number of its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+Row: TypeAlias = tuple[Any, ...]
+VALUES = 3  # where the values of a row begin
+TYPES = (str, int, float, bool)  # of attributes, beside those that the user adds
+
+
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """The names and types of a stream's attributes, in order.  Every attribute may be null."""
+
+    names: tuple[str, ...]
+    types: tuple[type, ...]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __str__(self) -> str:
+        pairs = zip(self.names, self.types, strict=True)
+        return "(" + ", ".join(f"{name} {kind.__name__}" for name, kind in pairs) + ")"
+
+    def fault(self, values: Iterable[Any]) -> str | None:
+        """Return why values do not fit, or None; an int is welcome where a float is declared."""
+        values = tuple(values)
+        if len(values) != len(self.names):
+            return f"{len(values)} values for the {len(self.names)} attributes {self}"
+        for name, kind, value in zip(self.names, self.types, values, strict=True):
+            if value is None or type(value) is kind:
+                continue
+            if kind is float and type(value) is int:
+                continue
+            if kind in TYPES or not isinstance(value, kind):
+                return f"{name} is {value!r}, not of type {kind.__name__}"
+        return None
+
+
+class Event(NamedTuple):
+    """An event of a stream; without `t1` it is a point in time.  Of a match: `schema` is set.
+
+    `stream` may be several names: the event then belongs to each of these streams, which have to
+    be labelled sharable (the same `channel` in `Engine.stream`).
+    """
+
+    stream: str | tuple[str, ...]
+    values: tuple[Any, ...]
+    t0: int
+    t1: int | None = None
+    schema: Schema | None = None
+
+
+class Match(NamedTuple):
+    """An event of a query's output."""
+
+    query: str
+    event: Event
+
+
+class Late(NamedTuple):
+    """A row that came after its epoch was closed, and the queries that missed it therefore."""
+
+    row: Row
+    watermark: int
+    missed: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """Why it was late, in words."""
+        return f"it ended at {self.row[1]}, when everything before {self.watermark} was closed"
+
+
+class Rejected(NamedTuple):
+    """An event that was not taken in, and why."""
+
+    event: Event
+    reason: str

@@ -1,0 +1,310 @@
+"""Expressions over one row or a pair of rows, and their types.
+
+A name is resolved to a `Column` before it gets here: side 2 is the row of a unary operator, or the
+newcomer of a binary one ("$2" in CEL); side 1 is the earlier row or the instance ("$1").  Positions
+instead of names make equal predicates equal however their streams call the attributes.
+
+A null, NaN or failing atom is false, and NOT complements it (a negated literal): `NOT x < 5` holds
+for a null x, `x >= 5` does not.  A value expression that fails is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_miss
+
+Side: TypeAlias = Literal[1, 2]
+Comparison: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """An attribute by side and position."""
+
+    side: Side
+    index: int
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A value that is part of the query's shape."""
+
+    value: str | int | float | bool | None
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """The value of a literal of the query's text, by its number; queries of one shape share it."""
+
+    index: int
+    kind: type
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Duration:
+    """DUR: t1 - t0 of a row, or from the first row's t0 to the newcomer's t1; in ticks."""
+
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """An attribute that the stream lacks: its atom is false (Hong 2009, section 3.2.1)."""
+
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """left op right on numbers; + also joins strings; / yields a float."""
+
+    operator: Literal["+", "-", "*", "/", "%"]
+    left: Expression
+    right: Expression
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """- operand."""
+
+    operand: Expression
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function by name."""
+
+    function: str
+    arguments: tuple[Expression, ...]
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """An atom: left op right."""
+
+    operator: Comparison
+    left: Expression
+    right: Expression
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of the items."""
+
+    items: tuple[Expression, ...]
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """One of the items."""
+
+    items: tuple[Expression, ...]
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The complement of the item."""
+
+    item: Expression
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+Value: TypeAlias = Column | Constant | Parameter | Duration | Missing | Arithmetic | Negative | Call
+Expression: TypeAlias = Value | Compare | And | Or | Not
+TRUE = Constant(True)
+
+
+class Function(NamedTuple):
+    """A function that queries may call: its types are checked when a query is registered."""
+
+    call: Callable[..., Any]
+    arguments: tuple[type, ...]
+    result: type
+
+
+def _contains(text: str, part: str) -> bool:
+    return part in text
+
+
+FUNCTIONS: Mapping[str, Function] = {
+    "contains": Function(_contains, (str, str), bool),
+    "starts_with": Function(str.startswith, (str, str), bool),
+    "ends_with": Function(str.endswith, (str, str), bool),
+    "lower": Function(str.lower, (str,), str),
+    "upper": Function(str.upper, (str,), str),
+    "length": Function(len, (str,), int),
+    "abs": Function(abs, (float,), float),
+    "floor": Function(lambda x: int(x // 1), (float,), int),
+}
+
+Types: TypeAlias = Mapping[int, Sequence[type]]  # by side, then by position
+
+
+def type_of(
+    node: Expression, types: Types, functions: Mapping[str, Function] = FUNCTIONS
+) -> type | None:
+    """Return the type of an expression, None if only null is known; raise AlgebraError if wrong.
+
+    ``types`` holds the types of the columns of each side that may be read.
+    """
+    match node:
+        case Column(side, index):
+            return types[side][index]
+        case Constant(value):
+            return None if value is None else type(value)
+        case Parameter(_, kind):
+            return kind
+        case Duration():
+            return int
+        case Missing():
+            return None
+        case Negative(operand):
+            return _number(operand, types, functions)
+        case Arithmetic():
+            return _arithmetic(node, types, functions)
+        case Call(name, arguments):
+            return _call(node, name, arguments, types, functions)
+        case Compare(operator, left, right):
+            _comparable(node, operator, left, right, types, functions)
+            return bool
+        case And(items) | Or(items):
+            for item in items:
+                require_condition(item, types, functions)
+            return bool
+        case Not(item):
+            require_condition(item, types, functions)
+            return bool
+
+
+def require_condition(
+    node: Expression, types: Types, functions: Mapping[str, Function] = FUNCTIONS
+) -> None:
+    """Raise AlgebraError unless the expression is true or false."""
+    kind = type_of(node, types, functions)
+    if kind not in (bool, None):
+        raise _mistyped(node, f"a condition is expected here, not a value of type {_word(kind)}")
+
+
+def walk(node: Expression) -> Iterator[Expression]:
+    """Yield the expression and all expressions inside it, the outer first."""
+    yield node
+    for child in _children(node):
+        yield from walk(child)
+
+
+def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Return the expression with ``change`` applied to every part of it, the inner first."""
+    altered: dict[str, Any] = {}
+    for item in fields(node):
+        value = getattr(node, item.name)
+        if isinstance(value, tuple) and value and is_dataclass(value[0]):
+            altered[item.name] = tuple(rewrite(cast(Expression, part), change) for part in value)
+        elif is_dataclass(value):
+            altered[item.name] = rewrite(cast(Expression, value), change)
+    return change(replace(node, **altered) if altered else node)
+
+
+def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Expression:
+    """Return the expression with columns replaced; ``places`` maps (side, index)."""
+    return rewrite(
+        node,
+        lambda part: (
+            places.get((part.side, part.index), part) if isinstance(part, Column) else part
+        ),
+    )
+
+
+def _children(node: Expression) -> tuple[Expression, ...]:
+    match node:
+        case Arithmetic(_, left, right) | Compare(_, left, right):
+            return (left, right)
+        case Negative(item) | Not(item):
+            return (item,)
+        case Call(_, items) | And(items) | Or(items):
+            return items
+        case _:
+            return ()
+
+
+def _number(node: Expression, types: Types, functions: Mapping[str, Function]) -> type | None:
+    kind = type_of(node, types, functions)
+    if kind not in (int, float, None):
+        raise _mistyped(node, f"a number is expected here, not a value of type {_word(kind)}")
+    return kind
+
+
+def _arithmetic(node: Arithmetic, types: Types, functions: Mapping[str, Function]) -> type | None:
+    left, right = type_of(node.left, types, functions), type_of(node.right, types, functions)
+    if node.operator == "+" and str in (left, right):
+        if {left, right} - {None, str}:
+            raise _mistyped(node, f"cannot add {_word(left)} and {_word(right)}")
+        return str
+    _number(node.left, types, functions)
+    _number(node.right, types, functions)
+    if node.operator == "/" or float in (left, right):
+        return float
+    return None if None in (left, right) else int
+
+
+def _call(
+    node: Call,
+    name: str,
+    arguments: tuple[Expression, ...],
+    types: Types,
+    functions: Mapping[str, Function],
+) -> type:
+    function = functions.get(name)
+    if function is None:
+        raise AlgebraError(
+            f"there is no function {name}",
+            hint=near_miss(name, functions),
+            span=node.span,
+            kind=UnknownName,
+        )
+    if len(arguments) != len(function.arguments):
+        count = len(function.arguments)
+        raise _mistyped(
+            node, f"{name} takes {count} argument{'s' * (count != 1)}, not {len(arguments)}"
+        )
+    for argument, wanted in zip(arguments, function.arguments, strict=True):
+        kind = type_of(argument, types, functions)
+        if kind not in (wanted, None) and not (wanted is float and kind is int):
+            raise _mistyped(
+                argument, f"{name} takes a value of type {_word(wanted)} here, not {_word(kind)}"
+            )
+    return function.result
+
+
+def _comparable(
+    node: Compare,
+    operator: str,
+    left: Expression,
+    right: Expression,
+    types: Types,
+    functions: Mapping[str, Function],
+) -> None:
+    kinds = type_of(left, types, functions), type_of(right, types, functions)
+    if None in kinds or kinds[0] == kinds[1]:
+        return
+    if not set(kinds) <= {int, float}:
+        raise _mistyped(node, f"cannot compare {_word(kinds[0])} with {_word(kinds[1])}")
+
+
+def _mistyped(node: Expression, message: str) -> AlgebraError:
+    return AlgebraError(message, span=node.span, kind=TypeFault)
+
+
+def _word(kind: type | None) -> str:
+    return "null" if kind is None else kind.__name__
