@@ -11,8 +11,8 @@ for a null x, `x >= 5` does not.  A value expression that fails is null.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_miss
 
@@ -204,16 +204,28 @@ def walk(node: Expression) -> Iterator[Expression]:
         yield from walk(child)
 
 
+def with_children(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
+    """Return the expression with its direct parts changed."""
+    match node:
+        case Arithmetic(_, left, right) | Compare(_, left, right):
+            return replace(node, left=change(left), right=change(right))
+        case Negative(operand):
+            return replace(node, operand=change(operand))
+        case Not(item):
+            return replace(node, item=change(item))
+        case Call(_, arguments):
+            return replace(node, arguments=tuple(map(change, arguments)))
+        case And(items) | Or(items):
+            return replace(node, items=tuple(map(change, items)))
+        case Column() | Constant() | Parameter() | Duration() | Missing():
+            return node
+        case _:
+            assert_never(node)
+
+
 def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return the expression with ``change`` applied to every part of it, the inner first."""
-    altered: dict[str, Any] = {}
-    for item in fields(node):
-        value = getattr(node, item.name)
-        if isinstance(value, tuple) and value and is_dataclass(value[0]):
-            altered[item.name] = tuple(rewrite(cast(Expression, part), change) for part in value)
-        elif is_dataclass(value):
-            altered[item.name] = rewrite(cast(Expression, value), change)
-    return change(replace(node, **altered) if altered else node)
+    return change(with_children(node, lambda part: rewrite(part, change)))
 
 
 def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Expression:

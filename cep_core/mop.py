@@ -1,0 +1,164 @@
+"""Multi-operators: what a plan is made of (Hong 2009, section 5.2.2).
+
+A logical operator of a query is `Wanted` from the plan; it becomes an `Operator`: a slot of some
+m-op's output channel.  An m-op implements many operators; its meaning is theirs, one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, ClassVar, NamedTuple, TypeAlias
+
+from cep_core.channels import Channel, Members, Port, without_slot
+from cep_core.events import Row
+from cep_core.runtime import Lane
+
+State: TypeAlias = list[list[Any]]  # [row, numbers of operators, anything else] of a snapshot
+Number: TypeAlias = Callable[["Operator"], int]
+
+
+class Wanted(NamedTuple):
+    """A logical operator with its inputs: equal ones mean the same.
+
+    ``kind`` is the name of the algebra's node in lower case, ``definition`` all that says what it
+    does, ``lane`` where it runs if it is ordered (else None), ``since`` the arrival number from
+    which it sees rows, if that is part of its meaning (else None), ``window`` of a join, ``width``
+    the number of values of its rows.
+    """
+
+    kind: str
+    definition: Hashable
+    inputs: tuple[Operator, ...]
+    lane: Lane | None = None
+    since: int | None = None
+    window: int | None = None
+    width: int = 0
+
+
+class Operator:
+    """A logical operator in the plan, and the stream that it puts out: a slot of a channel.
+
+    ``simple`` says that its rows are single events; ``joined`` that a window join lies below.
+    """
+
+    __slots__ = (
+        "channel",
+        "depth",
+        "joined",
+        "lateness",
+        "mop",
+        "simple",
+        "slot",
+        "uses",
+        "wanted",
+    )
+
+    def __init__(
+        self, wanted: Wanted, channel: Channel, slot: int, mop: MOp | None, lateness: int = 0
+    ) -> None:
+        self.wanted = wanted
+        self.channel = channel
+        self.slot = slot
+        self.mop = mop
+        self.uses = 0
+        inputs = wanted.inputs
+        self.depth: int = 1 + max((one.depth for one in inputs), default=-1)
+        self.simple: bool = all(one.simple for one in inputs) and wanted.kind in _SIMPLE
+        self.lateness: int = lateness
+        for one in inputs:
+            self.lateness = max(self.lateness, one.lateness)
+        if wanted.lane is not None:
+            self.lateness = wanted.lane.lateness
+        self.joined: bool = wanted.kind == "window_join" or any(one.joined for one in inputs)
+
+
+_SIMPLE = ("stream", "select", "project", "union")
+
+
+class MOp:
+    """What all m-ops have: a label, the operators by output slot, and their place in the order."""
+
+    kind: ClassVar[str] = ""
+    lane: Lane | None = None
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        self.number = number
+        self.depth = 1 + max(one.depth for one in first.inputs)
+        self.operators: dict[Operator, None] = {}
+
+    @property
+    def label(self) -> str:
+        """The name of the m-op in plans and messages."""
+        return f"{self.kind}#{self.number}"
+
+    def takes(self, wanted: Wanted) -> bool:
+        """Return whether there is room for an operator whose key is this m-op's."""
+        return True
+
+    def add(self, wanted: Wanted) -> Operator:
+        """Implement one more operator."""
+        raise NotImplementedError
+
+    def remove(self, operator: Operator) -> None:
+        """Implement an operator no more, and forget all that only it needed."""
+        raise NotImplementedError
+
+    def channels(self) -> Iterator[Channel]:
+        """Yield the output channels."""
+        raise NotImplementedError
+
+    def instances(self) -> int:
+        """Return how many rows the m-op keeps."""
+        return 0
+
+    def entries(self) -> int:
+        """Return how many entries its indexes have."""
+        return 0
+
+    def dump(self, number: Number) -> State:
+        """Return what the m-op keeps: rows, each with the numbers of its operators."""
+        return []
+
+
+class Wire:
+    """The connection of an m-op's input port with channels, by slot; waiting rows included."""
+
+    __slots__ = ("_lane", "_ports", "port")
+
+    def __init__(self, port: Port, lane: Lane | None) -> None:
+        self.port = port
+        self._lane = lane
+        self._ports: dict[Channel, Port] = {}
+
+    def connect(self, source: Operator) -> None:
+        """Listen to a stream."""
+        channel = source.channel
+        if channel not in self._ports:
+            lane = self._lane
+            self._ports[channel] = self.port if lane is None else lane.before(channel, self.port)
+        port = self._ports[channel]
+        channel.connect(port, source.slot)
+        if self._lane is not None and self._lane.connected is not None:
+            self._lane.connected.append((port, source.slot))
+
+    def disconnect(self, source: Operator) -> None:
+        """Stop listening to a stream, and drop its rows that wait."""
+        slot = source.slot
+        port = self._ports[source.channel]
+        source.channel.disconnect(port, slot)
+        if port is not self.port and self._lane is not None:
+            self._lane.forget(self.port, slot, lambda members: without_slot(members, slot))
+
+    def ports(self) -> Iterator[tuple[Channel, Port]]:
+        """Yield the channels with the ports that listen to them."""
+        yield from self._ports.items()
+
+
+def remain(rows: list[tuple[Row, Members]], slot: int) -> list[tuple[Row, Members]]:
+    """Return instances without a slot; those of no other slot are gone."""
+    kept = []
+    for row, members in rows:
+        left = without_slot(members, slot)
+        if left is not None:
+            kept.append((row, left))
+    return kept

@@ -1,0 +1,1 @@
+"""The m-ops: how the operators of the algebra are computed, many at once."""

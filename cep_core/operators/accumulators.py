@@ -1,0 +1,135 @@
+"""Running aggregates over a window: rows enter at one end and leave at the other.
+
+Sums are exact: a float is a whole number of 2**-1074, so a sum is an integer and is rounded once,
+when it is read.  The result depends neither on the order of rows nor on who shares the sum, and
+nothing drifts however long the stream.  MIN, MAX, ARGMIN and ARGMAX keep the rows that can still
+become the best (a monotone queue), amortised constant time for each row.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from math import inf, isinf, nan
+from typing import Any, TypeAlias
+
+_SHIFT = 1074  # the smallest float is 2**-1074
+
+
+class Total:
+    """COUNT, SUM and AVG."""
+
+    __slots__ = ("floats", "infinities", "rows", "scaled", "values")
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.values = 0  # that are neither null nor NaN
+        self.floats = 0
+        self.scaled = 0  # the sum, in units of 2**-1074
+        self.infinities = [0, 0]  # negative, positive
+
+    def enter(self, value: Any) -> None:
+        """Take a value in."""
+        self._change(value, 1)
+
+    def leave(self, value: Any) -> None:
+        """Take a value out that had come in."""
+        self._change(value, -1)
+
+    def _change(self, value: Any, sign: int) -> None:
+        self.rows += sign
+        if value is None or value != value:
+            return
+        self.values += sign
+        if type(value) is not float:
+            if type(value) is int:
+                self.scaled += sign * (value << _SHIFT)
+            return
+        self.floats += sign
+        if isinf(value):
+            self.infinities[value > 0] += sign
+            return
+        numerator, denominator = value.as_integer_ratio()
+        self.scaled += sign * (numerator << (_SHIFT + 1 - denominator.bit_length()))
+
+
+class Best:
+    """MIN, MAX, ARGMIN and ARGMAX: the values that can still become the result, best first."""
+
+    __slots__ = ("_largest", "queue")
+
+    def __init__(self, largest: bool) -> None:
+        self._largest = largest
+        self.queue: deque[tuple[int, Any, Any]] = deque()  # (number of the row, by, argument)
+
+    def enter(self, number: int, by: Any, argument: Any) -> None:
+        """Take a row in; ``by`` decides, the argument is the result."""
+        if by is None or by != by:
+            return
+        if argument is not None and argument != argument:
+            argument = None
+        while self.queue and self.beats((by, argument), self.queue[-1][1:]):
+            self.queue.pop()
+        self.queue.append((number, by, argument))
+
+    def leave(self, number: int) -> None:
+        """Take a row out, the oldest."""
+        if self.queue and self.queue[0][0] == number:
+            self.queue.popleft()
+
+    def beats(self, one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
+        """Return whether a pair (by, argument) is at least as good as another."""
+        if one[0] != other[0]:
+            return bool(one[0] > other[0]) is self._largest
+        if other[1] is None or one[1] is None:
+            return other[1] is None
+        return bool(one[1] <= other[1])
+
+
+Accumulator: TypeAlias = Total | Best
+
+
+def accumulator(function: str) -> Accumulator:
+    """Return what computes a function of `algebra.AGGREGATES`."""
+    if function in ("COUNT", "SUM", "AVG"):
+        return Total()
+    return Best(function in ("MAX", "ARGMAX"))
+
+
+def result(function: str, counts_rows: bool, parts: Sequence[Accumulator]) -> Any:
+    """Return a function's value over the rows of several accumulators together."""
+    if isinstance(parts[0], Best):
+        return _best([part for part in parts if isinstance(part, Best)])
+    totals = [part for part in parts if isinstance(part, Total)]
+    values = sum(total.values for total in totals)
+    if function == "COUNT":
+        return sum(total.rows for total in totals) if counts_rows else values
+    if not values:
+        return None
+    infinite = [sum(total.infinities[sign] for total in totals) for sign in (0, 1)]
+    if any(infinite):
+        return nan if all(infinite) else (inf if infinite[1] else -inf)
+    scaled = sum(total.scaled for total in totals)
+    if function == "AVG":
+        return _quotient(scaled, values << _SHIFT)
+    if not any(total.floats for total in totals):
+        return scaled >> _SHIFT
+    return _quotient(scaled, 1 << _SHIFT)
+
+
+def _best(parts: list[Best]) -> Any:
+    chosen: tuple[Any, Any] | None = None
+    for part in parts:
+        if part.queue:
+            candidate = part.queue[0][1:]
+            if chosen is None or part.beats(candidate, chosen):
+                chosen = candidate
+    return None if chosen is None else chosen[1]
+
+
+def _quotient(scaled: int, unit: int) -> float:
+    """Return the correctly rounded quotient."""
+    try:
+        return scaled / unit
+    except OverflowError:
+        return inf if scaled > 0 else -inf

@@ -1,0 +1,122 @@
+"""The AN-index: which states that have instances may be concerned by a right row.
+
+One for each right stream and lane.  It hashes the static equalities of the states' filter
+predicates and lists active states only (Hong 2009, section 4.5.3).  States of any depth may share
+it: a row that is made in an epoch never meets a right row of that epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, NamedTuple, Protocol
+
+from cep_core.channels import Members, Port
+from cep_core.events import Row
+from cep_core.mop import Operator, Wire
+from cep_core.predicates import Definition, is_proper, values_of
+from cep_core.runtime import Lane
+
+
+class Attentive(Protocol):
+    """A state."""
+
+    place: Place | None
+
+    def match(self, row: Row) -> None:
+        """Have a right row meet the instances."""
+
+
+class Place(NamedTuple):
+    """Where a state lies: columns of the right row and the values that they must have."""
+
+    columns: tuple[int, ...]
+    key: Hashable
+
+
+class ActiveIndex:
+    """The active states on a right stream.
+
+    ``indexed`` and ``instance_index`` switch the AN-index and, for its states, the AI-index.
+    """
+
+    def __init__(self, lane: Lane, indexed: bool, instance_index: bool) -> None:
+        self.indexed = indexed
+        self.instance_index = instance_index
+        self.wire = Wire(Port(self, self.receive), lane)
+        self.states: dict[Any, None] = {}
+        self._right: Operator | None = None
+        self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
+        self._always: dict[Any, None] = {}
+
+    @property
+    def label(self) -> str:
+        """The name for messages: that of the states."""
+        return ", ".join(state.label for state in list(self.states)[:3])
+
+    def place(self, filter: Definition) -> Place | None:
+        """Return where a state with a filter predicate lies; None: it is concerned by each row."""
+        shape, constants = filter
+        if not self.indexed or len(shape.disjuncts) != 1 or None in constants:
+            return None
+        equalities = shape.disjuncts[0].equalities
+        if not equalities:
+            return None
+        values = tuple(constants[slot] for _, slot, _ in equalities)
+        assert is_proper(values, True)
+        columns = tuple(column for column, _, _ in equalities)
+        return Place(columns, values if len(values) > 1 else values[0])
+
+    def attend(self, state: Any, right: Operator) -> None:
+        """Have a state attend to the right stream."""
+        if self._right is None:
+            self._right = right
+            self.wire.connect(right)
+        self.states[state] = None
+
+    def leave(self, state: Any) -> None:
+        """Have a state leave; without any the index listens no more."""
+        del self.states[state]
+        if not self.states and self._right is not None:
+            self.wire.disconnect(self._right)
+            self._right = None
+
+    def activate(self, state: Any) -> None:
+        """Enter a state that has instances now."""
+        if state.place is None:
+            self._always[state] = None
+            return
+        columns, key = state.place
+        if columns not in self._tables:
+            self._tables[columns] = (values_of(columns), {})
+        self._tables[columns][1].setdefault(key, {})[state] = None
+
+    def deactivate(self, state: Any) -> None:
+        """Take out a state that has none any more; it may be out already."""
+        if state.place is None:
+            self._always.pop(state, None)
+            return
+        columns, key = state.place
+        if columns not in self._tables:
+            return
+        table = self._tables[columns][1]
+        states = table.get(key, {})
+        states.pop(state, None)
+        if not states and key in table:
+            del table[key]
+        if not table:
+            del self._tables[columns]
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Hand a right row to the states that it may concern."""
+        for value_of, table in self._tables.values():
+            states = table.get(value_of(row))
+            if states is not None:
+                for state in states:
+                    state.match(row)
+        for state in self._always:
+            state.match(row)
+
+    def entries(self) -> int:
+        """Return how many states it lists."""
+        tables = sum(len(states) for _, table in self._tables.values() for states in table.values())
+        return tables + len(self._always)

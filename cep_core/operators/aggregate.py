@@ -1,0 +1,319 @@
+"""Aggregates: over the rows of an instant (β), or of a sliding window (α).
+
+Both see a whole epoch before they put out anything.  Rows of one group that belong to the same
+streams form a *fragment*, aggregated once; a stream's result combines the fragments that it has a
+part in, and streams with the same fragments get one row (rule c_α: shared fragment aggregation,
+Hong 2009, section 5.3.3; with one fragment there is nothing to combine).  All aggregates on a
+channel that begin at the same arrival are one m-op and take its rows in together (rule s_α).
+They forget the parts of a result, so only equal registrations share them.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, cast
+
+from cep_core.channels import Channel, Members, Port, members_of, slots_of, without_slot
+from cep_core.events import VALUES, Row
+from cep_core.mop import MOp, Number, Operator, State, Wanted, Wire
+from cep_core.operators.accumulators import Accumulator, Best, Total, accumulator, result
+from cep_core.predicates import Columns
+from cep_core.runtime import END
+
+_NAN = float("nan")  # one object: equal to itself as a key
+
+
+class Aggregation(NamedTuple):
+    """The definition of an aggregate: ``inputs`` computes argument and `by` of each function.
+
+    ``window`` is None for an instant.
+    """
+
+    group_by: tuple[int, ...]
+    functions: tuple[str, ...]
+    counts_rows: tuple[bool, ...]
+    inputs: Columns
+    window: int | None
+
+
+class Fragment:
+    """Rows of one group and the same streams: (number, row, inputs), oldest first."""
+
+    __slots__ = ("accumulators", "rows")
+
+    def __init__(self, definition: Aggregation) -> None:
+        self.rows: deque[tuple[int, Row, Row]] = deque()
+        self.accumulators: list[Accumulator] = [accumulator(f) for f in definition.functions]
+
+    def enter(self, number: int, row: Row, inputs: Row) -> None:
+        """Take a row in."""
+        self.rows.append((number, row, inputs))
+        for place, held in enumerate(self.accumulators):
+            argument, by = inputs[VALUES + 2 * place], inputs[VALUES + 2 * place + 1]
+            if isinstance(held, Total):
+                held.enter(argument)
+            else:
+                held.enter(number, by, argument)
+
+    def leave(self) -> None:
+        """Take the oldest row out."""
+        number, _, inputs = self.rows.popleft()
+        for place, held in enumerate(self.accumulators):
+            if isinstance(held, Best):
+                held.leave(number)
+            else:
+                held.leave(inputs[VALUES + 2 * place])
+
+
+class Group(NamedTuple):
+    """A group's values and its fragments by membership."""
+
+    values: Row
+    fragments: dict[Members, Fragment]
+
+
+class Share:
+    """One definition: its groups, and the channel of its results."""
+
+    def __init__(self, definition: Aggregation, channel: Channel) -> None:
+        self.definition = definition
+        self.channel = channel
+        self.slots: dict[int, None] = {}
+        self.groups: dict[Row, Group] = {}
+        self.arrived: list[tuple[Row, Members]] = []
+        self._number = 0
+
+    def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, Group, Members]]:
+        """Take rows in; return them with their groups and the streams of this definition."""
+        taken = []
+        for row, members in rows:
+            slots = [slot for slot in slots_of(members) if slot in self.slots]
+            if slots:
+                own = members_of(slots)
+                taken.append((row, self.put(row, own), own))
+        return taken
+
+    def put(self, row: Row, members: Members) -> Group:
+        """Take a row in."""
+        definition = self.definition
+        inputs = definition.inputs.shape.make(None, row, definition.inputs.constants)
+        values = tuple([row[VALUES + column] for column in definition.group_by])
+        key = tuple([_NAN if value != value else value for value in values])
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(values, {})
+        fragment = group.fragments.get(members)
+        if fragment is None:
+            fragment = group.fragments[members] = Fragment(definition)
+        self._number += 1
+        fragment.enter(self._number, row, inputs)
+        return group
+
+    def forget(self, group: Group, until: int) -> None:
+        """Take out a group's rows with t1 up to a time."""
+        for members, fragment in list(group.fragments.items()):
+            while fragment.rows and fragment.rows[0][1][1] <= until:
+                fragment.leave()
+            if not fragment.rows:
+                del group.fragments[members]
+
+    def results(self, now: int, group: Group) -> Iterator[tuple[Row, set[int]]]:
+        """Yield a group's results with the streams that have them."""
+        definition = self.definition
+        for slots, fragments in blocks(group.fragments):
+            values = [
+                result(function, counts, [fragment.accumulators[place] for fragment in fragments])
+                for place, (function, counts) in enumerate(
+                    zip(definition.functions, definition.counts_rows, strict=True)
+                )
+            ]
+            first = min(fragment.rows[0][1][2] for fragment in fragments)
+            yield (now, now, first, *group.values, *values), slots
+
+
+def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Fragment]]]:
+    """Return sets of streams with the fragments that they share: a partition, refined by each."""
+    parts: list[tuple[set[int], list[Fragment]]] = []
+    for members, fragment in fragments.items():
+        fresh = set(slots_of(members))
+        refined: list[tuple[set[int], list[Fragment]]] = []
+        for slots, held in parts:
+            inside, outside = slots & fresh, slots - fresh
+            fresh -= inside
+            if inside:
+                refined.append((inside, [*held, fragment]))
+            if outside:
+                refined.append((outside, held))
+        if fresh:
+            refined.append((fresh, [fragment]))
+        parts = refined
+    return parts
+
+
+class Aggregate(MOp):
+    """Aggregates of all definitions that share one key; each definition has a channel."""
+
+    kind = "aggregate"
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        super().__init__(first, number)
+        assert first.lane is not None
+        self.lane = self._lane = first.lane
+        self._since = first.since or 0
+        self._port = Port(self, self.receive)
+        self._wire = Wire(self._port, self._lane)
+        self._readers: dict[int, int] = {}
+        self._shares: dict[Aggregation, Share] = {}
+        self._arrived: list[tuple[Row, Members]] = []
+        self._evicting = False
+
+    def takes(self, wanted: Wanted) -> bool:
+        share = self._shares.get(cast(Aggregation, wanted.definition))
+        return share is None or wanted.inputs[0].slot not in share.slots
+
+    def add(self, wanted: Wanted) -> Operator:
+        source = wanted.inputs[0]
+        definition = cast(Aggregation, wanted.definition)
+        if definition not in self._shares:
+            self._shares[definition] = Share(definition, Channel(self, True))
+        share = self._shares[definition]
+        operator = Operator(wanted, share.channel, source.slot, self)
+        self.operators[operator] = None
+        share.slots[source.slot] = None
+        share.channel.occupy()
+        self._readers[source.slot] = self._readers.get(source.slot, 0) + 1
+        if self._readers[source.slot] == 1:
+            self._wire.connect(source)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        slot = operator.slot
+        share = self._shares[cast(Aggregation, operator.wanted.definition)]
+        del self.operators[operator]
+        del share.slots[slot]
+        share.channel.vacate()
+        if share.slots:
+            self._rebuild(share, slot)
+        else:
+            del self._shares[share.definition]
+        self._readers[slot] -= 1
+        if not self._readers[slot]:
+            del self._readers[slot]
+            self._wire.disconnect(operator.wanted.inputs[0])
+        if not self.operators:
+            self._lane.drop(self)
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Take a row of the epoch in."""
+        if row[2] >= self._since:
+            if not self._arrived:
+                self._lane.flush_later(self)
+            self._arrived.append((row, members))
+
+    def flush(self, now: int) -> None:
+        """Put out the results of the epoch."""
+        arrived, self._arrived = self._arrived, []
+        for share in self._shares.values():
+            if share.definition.window is None:
+                self._instant(share, now, arrived)
+            else:
+                self._slide(share, now, arrived, share.definition.window)
+
+    def finish(self, now: int) -> None:
+        """Nothing is left to do when the epoch ends."""
+
+    def evict(self, watermark: int) -> None:
+        """Drop rows that are older than their window."""
+        self._evicting = False
+        oldest = END
+        for share in self._shares.values():
+            window = share.definition.window
+            if window is None:
+                continue
+            for key, group in list(share.groups.items()):
+                share.forget(group, watermark - window)
+                if not group.fragments:
+                    del share.groups[key]
+                for fragment in group.fragments.values():
+                    oldest = min(oldest, fragment.rows[0][1][1] + window)
+        if oldest < END:
+            self._evict_after(oldest)
+
+    def channels(self) -> Iterator[Channel]:
+        for share in self._shares.values():
+            yield share.channel
+
+    def instances(self) -> int:
+        return sum(
+            len(fragment.rows)
+            for share in self._shares.values()
+            for group in share.groups.values()
+            for fragment in group.fragments.values()
+        )
+
+    def entries(self) -> int:
+        return sum(len(share.groups) for share in self._shares.values())
+
+    def dump(self, number: Number) -> State:
+        kept: State = []
+        for share in self._shares.values():
+            owners = {op.slot: op for op in self.operators if op.channel is share.channel}
+            for group in share.groups.values():
+                for members, fragment in group.fragments.items():
+                    held = [number(owners[slot]) for slot in slots_of(members)]
+                    kept += [[row, held] for _, row, _ in fragment.rows]
+        return sorted(kept, key=lambda one: one[0][1])
+
+    def load(self, row: Row, operators: list[Operator]) -> None:
+        """Take a row back from a snapshot."""
+        by_share: dict[Share, list[int]] = {}
+        for operator in operators:
+            share = self._shares[cast(Aggregation, operator.wanted.definition)]
+            by_share.setdefault(share, []).append(operator.slot)
+        for share, slots in by_share.items():
+            share.put(row, members_of(sorted(slots)))
+            if share.definition.window is not None:
+                self._evict_after(row[1] + share.definition.window)
+
+    def _instant(self, share: Share, now: int, arrived: list[tuple[Row, Members]]) -> None:
+        share.enter(arrived)
+        groups = list(share.groups.values())
+        share.groups.clear()
+        for group in groups:
+            for row, slots in share.results(now, group):
+                share.channel.emit(row, members_of(sorted(slots)))
+
+    def _slide(
+        self, share: Share, now: int, arrived: list[tuple[Row, Members]], window: int
+    ) -> None:
+        taken = share.enter(arrived)
+        done: dict[int, list[tuple[Row, set[int]]]] = {}
+        for _, group, members in taken:
+            if id(group) not in done:
+                share.forget(group, now - window)
+                done[id(group)] = list(share.results(now, group))
+            for row, slots in done[id(group)]:
+                own = slots.intersection(slots_of(members))
+                if own:
+                    share.channel.emit(row, members_of(sorted(own)))
+        if taken:
+            self._evict_after(now + window)
+
+    def _evict_after(self, time: int) -> None:
+        if not self._evicting:
+            self._evicting = True
+            self._lane.evict_at(time, self)
+
+    def _rebuild(self, share: Share, slot: int) -> None:
+        """Take a stream out of a definition's fragments."""
+        for key, group in list(share.groups.items()):
+            rows = [
+                (number, row, left)
+                for members, fragment in group.fragments.items()
+                for number, row, _ in fragment.rows
+                if (left := without_slot(members, slot)) is not None
+            ]
+            del share.groups[key]
+            for _, row, left in sorted(rows, key=lambda one: one[0]):
+                share.put(row, left)

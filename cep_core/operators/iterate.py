@@ -1,0 +1,52 @@
+"""Iterate (μ): an instance takes one right row after the other and is put out each time.
+
+An instance that a right row meets (filter θ) is deleted when the epoch ends; for each row that also
+satisfies the rebind predicate there is a new instance with that row as the last, and it is put out
+(Hong 2009, section 3.2.3; the rebind and forward edges of section 3.3.2 carry the same predicate).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, cast
+
+from cep_core.channels import Members
+from cep_core.events import Row
+from cep_core.mop import Wanted
+from cep_core.operators.active import ActiveIndex
+from cep_core.operators.state import State
+from cep_core.predicates import Columns, Definition
+
+
+class Iteration(NamedTuple):
+    """The definition of μ: θ, the rebind predicate, the first and every later instance."""
+
+    filter: Definition
+    rebind: Definition
+    first: Columns
+    next: Columns
+
+
+class Iterate(State):
+    """Iterations of the same definition, over streams of one left channel and one right stream."""
+
+    kind = "iterate"
+
+    def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
+        definition = cast(Iteration, first.definition)
+        super().__init__(first, number, definition.filter, None, index)
+        self._first = definition.first
+        self._next = definition.next
+        self._rebind = definition.rebind
+        shape = definition.rebind.shape
+        self._rebinds = shape.careful if None in definition.rebind.constants else shape.holds
+
+    def receive(self, row: Row, members: Members) -> None:
+        if self._since is None or row[2] >= self._since:
+            self._pend(self._first.shape.make(None, row, self._first.constants), members)
+
+    def match(self, row: Row) -> None:
+        for older, members in self._meet(row):
+            if self._rebinds(older, row, self._rebind.constants):
+                made = self._next.shape.make(older, row, self._next.constants)
+                self._output.emit(made, members)
+                self._pend(made, members)

@@ -1,0 +1,258 @@
+"""States: what `;` and `μ` have in common, the instances that wait for a right row.
+
+An automaton's state with its instances is such an m-op (Hong 2009, section 5.4.2).  Its instances
+are pairs (row, membership) and lie in the AI-index, a hash on the dynamic equalities of the filter
+predicate; the state itself lies in the AN-index of its right stream while it has any
+(section 4.5.3).  The streams of the left channel that wait under the same predicate for the same
+right stream share one state, and each row is one instance for all of them (rules c_; and c_μ,
+section 5.4.4).  Instances whose duration bound has passed are dropped by the watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cep_core import code
+from cep_core.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.events import Row
+from cep_core.expressions import And
+from cep_core.mop import MOp, Number, Operator, Wanted, Wire, remain
+from cep_core.mop import State as Saved
+from cep_core.operators.active import ActiveIndex
+from cep_core.predicates import Definition, Shape, is_proper, values_of
+from cep_core.runtime import END
+
+Instance = tuple[Row, Members]
+
+
+class State(MOp):
+    """Instances of one filter predicate; `match` gets each right row that may concern them."""
+
+    def __init__(
+        self, first: Wanted, number: int, filter: Definition, width: int | None, index: ActiveIndex
+    ) -> None:
+        super().__init__(first, number)
+        assert first.lane is not None
+        right = first.inputs[1]
+        self.lane = self._lane = first.lane
+        self.depth = right.depth + 1
+        self.active = index
+        self.place = index.place(filter)
+        self._since = first.since
+        self._constants = filter.constants
+        self._output = Channel(self, True, width)
+        self._left = Wire(Port(self, self.receive), self._lane)
+        self._taken: set[int] = set()
+        self._groups: dict[Any, list[Instance]] = {}
+        self._count = 0
+        self._pending: list[Instance] = []
+        self._met: dict[Any, set[int] | None] = {}  # instances to delete; None: the whole group
+        self._touched = False
+        self._read(filter, index)
+        self._eviction: int | None = None  # when dead instances are looked for
+
+    # -- the plan --------------------------------------------------------------------------
+
+    def takes(self, wanted: Wanted) -> bool:
+        return wanted.inputs[0].slot not in self._taken
+
+    def add(self, wanted: Wanted) -> Operator:
+        left, right = wanted.inputs
+        operator = Operator(wanted, self._output, left.slot, self)
+        self.operators[operator] = None
+        self._taken.add(left.slot)
+        self._output.occupy()
+        self._left.connect(left)
+        self.active.attend(self, right)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        slot = operator.slot
+        del self.operators[operator]
+        self._taken.discard(slot)
+        self._output.vacate()
+        self._left.disconnect(operator.wanted.inputs[0])
+        for key, group in list(self._groups.items()):
+            kept = remain(group, slot)
+            self._count -= len(group) - len(kept)
+            if kept:
+                self._groups[key] = kept
+            else:
+                del self._groups[key]
+        if not self._count:
+            self.active.deactivate(self)
+        if not self.operators:
+            self.active.leave(self)
+            self._lane.drop(self)
+
+    def channels(self) -> Iterator[Channel]:
+        yield self._output
+
+    def instances(self) -> int:
+        return self._count
+
+    def entries(self) -> int:
+        return len(self._groups) + (1 if self._count else 0)
+
+    def kept(self) -> Iterator[Instance]:
+        """Yield the instances, oldest first within their group."""
+        for group in self._groups.values():
+            yield from group
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Take a left row in: it becomes an instance when the epoch ends."""
+        if self._since is None or row[2] >= self._since:
+            self._pend(row, members)
+
+    def match(self, row: Row) -> None:
+        """Have a right row meet the instances."""
+        raise NotImplementedError
+
+    def finish(self, now: int) -> None:
+        """Delete the instances that were met, install the new ones."""
+        self._touched = False
+        had = self._count
+        for key, met in self._met.items():
+            group = self._groups[key]
+            kept = [] if met is None else [one for one in group if id(one) not in met]
+            self._count -= len(group) - len(kept)
+            if kept:
+                self._groups[key] = kept
+            else:
+                del self._groups[key]
+        self._met.clear()
+        for instance in self._pending:
+            self.install(instance)
+        self._pending.clear()
+        if self._count and not had:
+            self.active.activate(self)
+        elif had and not self._count:
+            self.active.deactivate(self)
+
+    def install(self, instance: Instance) -> None:
+        """Keep an instance, unless nothing can ever meet it."""
+        row = instance[0]
+        if self._worthy is not None and not self._worthy(row, row, self._constants):
+            return
+        key = None
+        if self._left_key is not None:
+            key = self._left_key(row)
+            if not is_proper(key, self._several):
+                return
+        group = self._groups.get(key)
+        if group is None:
+            self._groups[key] = [instance]
+        else:
+            group.append(instance)
+        self._count += 1
+        if self._bound is not None and self._eviction is None:
+            self._evict_after(row[0] + self._bound)
+
+    def evict(self, watermark: int) -> None:
+        """Drop instances whose duration would be too long for any row from the watermark on."""
+        assert self._bound is not None
+        oldest, nearest = watermark - self._bound, END
+        self._eviction = None
+        had = self._count
+        for key, group in list(self._groups.items()):
+            kept = [instance for instance in group if instance[0][0] >= oldest]
+            if kept:
+                nearest = min(nearest, min(instance[0][0] for instance in kept))
+            if len(kept) < len(group):
+                self._count -= len(group) - len(kept)
+                if kept:
+                    self._groups[key] = kept
+                else:
+                    del self._groups[key]
+        if had and not self._count:
+            self.active.deactivate(self)
+        if self._count:
+            self._evict_after(nearest + self._bound)
+
+    def dump(self, number: Number) -> Saved:
+        owners = {operator.slot: number(operator) for operator in self.operators}
+        return [[row, [owners[slot] for slot in slots_of(members)]] for row, members in self.kept()]
+
+    def load(self, row: Row, operators: list[Operator]) -> None:
+        """Take an instance back from a snapshot."""
+        had = self._count
+        self.install((row, members_of(sorted(operator.slot for operator in operators))))
+        if self._count and not had:
+            self.active.activate(self)
+
+    def _pend(self, row: Row, members: Members) -> None:
+        self._pending.append((row, members))
+        if not self._touched:
+            self._touched = True
+            self._lane.touch(self)
+
+    def _meet(self, row: Row) -> list[Instance]:
+        """Return the instances that a right row meets, and note that they are met."""
+        if self._since is not None and row[2] < self._since:
+            return []
+        if self._guard is not None and not self._guard(None, row, self._constants):
+            return []
+        key = None if self._right_key is None else self._right_key(row)
+        group = self._groups.get(key)
+        if group is None:
+            return []
+        found: list[Instance] = self._scan(group, row, self._constants)
+        if found:
+            if len(found) == len(group):
+                self._met[key] = None
+            else:
+                met = self._met.setdefault(key, set())
+                if met is not None:
+                    met.update(map(id, found))
+            if not self._touched:
+                self._touched = True
+                self._lane.touch(self)
+        return found
+
+    def _evict_after(self, time: int) -> None:
+        """Look for dead instances after a time; later by half the bound, so that it pays."""
+        assert self._bound is not None
+        self._eviction = time + self._bound // 2
+        self._lane.evict_at(self._eviction, self)
+
+    # -- the filter predicate --------------------------------------------------------------
+
+    def _read(self, filter: Definition, index: ActiveIndex) -> None:
+        """Split the filter into what the indexes answer and what is left to test."""
+        shape = filter.shape
+        self._guard: code.Condition | None = None
+        self._worthy: code.Condition | None = None
+        self._left_key: Callable[[Row], Any] | None = None
+        self._right_key: Callable[[Row], Any] | None = None
+        self._several = False
+        self._bound: int | None = None
+        if len(shape.disjuncts) != 1 or None in filter.constants:
+            self._scan = code.instance_scan((shape.node,), shape.functions)
+            return
+        disjunct = shape.disjuncts[0]
+        bounds = [self._constants[slot] for slot in disjunct.bounds]
+        if bounds:
+            self._bound = int(max(0, min(bounds)))
+        answered = {literal for _, _, literal in disjunct.equalities if index.indexed}
+        if disjunct.joins and index.instance_index:
+            self._left_key = values_of([left for left, _, _ in disjunct.joins])
+            self._right_key = values_of([right for _, right, _ in disjunct.joins])
+            self._several = len(disjunct.joins) > 1
+            answered |= {literal for _, _, literal in disjunct.joins}
+        if index.instance_index:
+            sides = {number: disjunct.reads(number) for number in range(len(disjunct.literals))}
+            newer = [n for n, read in sides.items() if read <= {2} and n not in answered]
+            older = [n for n, read in sides.items() if read == {1}]
+            self._guard = self._condition(shape, newer)
+            self._worthy = self._condition(shape, older)
+            answered |= {*newer, *older}
+        self._scan = shape.instances(answered)
+
+    def _condition(self, shape: Shape, literals: list[int]) -> code.Condition | None:
+        if not literals:
+            return None
+        chosen = tuple(shape.disjuncts[0].literals[number] for number in literals)
+        return code.condition(And(chosen), shape.functions, True)

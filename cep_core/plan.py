@@ -1,0 +1,198 @@
+"""The plan: one graph of m-ops and channels for all queries (Hong 2009, chapter 5).
+
+`insert` gives a logical operator its place by the rules, `release` takes it away again when nobody
+uses it any more.  An operator is used by the queries that asked for it and by the operators above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from cep_core.channels import Channel
+from cep_core.events import Row
+from cep_core.mop import MOp, Operator, Wanted
+from cep_core.operators.active import ActiveIndex
+from cep_core.operators.aggregate import Aggregate
+from cep_core.operators.iterate import Iterate
+from cep_core.operators.join import WindowJoin
+from cep_core.operators.project import Project, Union
+from cep_core.operators.select import Select
+from cep_core.operators.sequence import Sequence as SequenceMOp
+from cep_core.predicates import Definition, Shapes
+from cep_core.rules import Rule
+from cep_core.runtime import Clock, Lane
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What is switched inside m-ops: the AN-index and the AI-index of states."""
+
+    active_node_index: bool = True
+    active_instance_index: bool = True
+
+
+class Plan:
+    """M-ops and channels, and how operators find their place among them."""
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        options: Options,
+        clock: Clock,
+        shapes: Shapes,
+        late: Callable[[Row, int, object], None],
+    ) -> None:
+        self.clock = clock
+        self.shapes = shapes
+        self.options = options
+        self.sources: dict[str, Operator] = {}
+        self.lanes: dict[int, Lane] = {}
+        self.mops: dict[MOp, Hashable | None] = {}  # with their key
+        self.operators: dict[Operator, None] = {}
+        self.shares_channels = any(rule.name == "share_channels" for rule in rules)
+        self._rules = [rule for rule in rules if not rule.same]
+        self._merging = [rule for rule in rules if rule.same]
+        self._by_key: dict[Hashable, MOp] = {}
+        self._merged: dict[Hashable, Operator] = {}
+        self._active: dict[tuple[Operator, Lane], ActiveIndex] = {}
+        self._channels: dict[str, Channel] = {}  # of base streams that are labelled sharable
+        self._late = late
+        self._made = 0
+
+    # -- streams ---------------------------------------------------------------------------
+
+    def source(self, name: str, width: int, lateness: int, label: str | None) -> Operator:
+        """Return a new base stream; streams of one label share a channel, if the rules do."""
+        channel = self._channels.get(label) if label and self.shares_channels else None
+        if channel is None:
+            channel = Channel(None, False)
+            if label:
+                self._channels[label] = channel
+        wanted = Wanted("stream", name, (), width=width)
+        operator = Operator(wanted, channel, channel.slot(), None, lateness)
+        self.sources[name] = operator
+        return operator
+
+    def lane(self, lateness: int) -> Lane:
+        """Return the lane of a lateness."""
+        if lateness not in self.lanes:
+            self.lanes[lateness] = Lane(lateness, self.clock, self._late)
+            self.lanes[lateness].close(self.clock.now - lateness)
+            self.lanes = dict(sorted(self.lanes.items()))
+        return self.lanes[lateness]
+
+    # -- operators -------------------------------------------------------------------------
+
+    def insert(self, wanted: Wanted) -> Operator:
+        """Return the operator that does what is wanted, with one more use."""
+        merge_keys = [(rule.name, rule.key(wanted)) for rule in self._merging]
+        for key in merge_keys:
+            if key in self._merged:
+                operator = self._merged[key]
+                operator.uses += 1
+                return operator
+        operator = self._place(wanted).add(wanted)
+        operator.uses += 1
+        for source in wanted.inputs:
+            source.uses += 1
+        self.operators[operator] = None
+        for key in merge_keys:
+            self._merged[key] = operator
+        return operator
+
+    def release(self, operator: Operator) -> None:
+        """Use an operator once less; one that nobody uses is swept, and what only it used."""
+        operator.uses -= 1
+        if operator.uses or operator.mop is None:
+            return
+        for rule in self._merging:
+            key = (rule.name, rule.key(operator.wanted))
+            if self._merged.get(key) is operator:
+                del self._merged[key]
+        del self.operators[operator]
+        mop = operator.mop
+        mop.remove(operator)
+        if not mop.operators:
+            place = self.mops.pop(mop)
+            if place is not None and self._by_key.get(place) is mop:
+                del self._by_key[place]
+        for lane in self.lanes.values():
+            self._active.pop((operator, lane), None)
+        for source in operator.wanted.inputs:
+            self.release(source)
+
+    def active(self, right: Operator, lane: Lane) -> ActiveIndex:
+        """Return the AN-index of a right stream."""
+        key = (right, lane)
+        if key not in self._active:
+            options = self.options
+            self._active[key] = ActiveIndex(
+                lane, options.active_node_index, options.active_instance_index
+            )
+        return self._active[key]
+
+    def active_indexes(self) -> Iterator[ActiveIndex]:
+        """Yield the AN-indexes."""
+        yield from self._active.values()
+
+    def over_pairs(self, definition: Definition, width: int) -> Definition:
+        """Return a predicate over concatenated rows as one over pairs."""
+        return Definition(self.shapes.over_pairs(definition.shape, width), definition.constants)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as plain data: m-ops, their operators, and the channels between them."""
+        raise NotImplementedError
+
+    def _place(self, wanted: Wanted) -> MOp:
+        """Return the m-op for an operator: one that has its key, or a new one."""
+        for rule in self._rules:
+            found = rule.key(wanted)
+            if found is None:
+                continue
+            key = (rule.name, found)
+            mop = self._by_key.get(key)
+            if mop is None:
+                self._by_key[key] = mop = self._build(wanted, key)
+            elif not mop.takes(wanted):
+                mop = self._build(wanted, None)
+            return mop
+        return self._build(wanted, None)
+
+    def _build(self, wanted: Wanted, key: Hashable | None) -> MOp:
+        self._made += 1
+        mop = BUILDERS[wanted.kind](self, wanted, self._made)
+        self.mops[mop] = key
+        return mop
+
+
+def _select(plan: Plan, wanted: Wanted, number: int) -> MOp:
+    return Select(wanted, number, plan.shares_channels, plan.over_pairs)
+
+
+def _sequence(plan: Plan, wanted: Wanted, number: int) -> MOp:
+    left, right = wanted.inputs
+    index = plan.active(right, cast(Lane, wanted.lane))
+    return SequenceMOp(wanted, number, left.wanted.width, index)
+
+
+def _iterate(plan: Plan, wanted: Wanted, number: int) -> MOp:
+    return Iterate(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
+
+
+def _join(plan: Plan, wanted: Wanted, number: int) -> MOp:
+    lateness = max(source.lateness for source in wanted.inputs)
+    return WindowJoin(wanted, number, plan.clock, lateness)
+
+
+BUILDERS: Mapping[str, Callable[[Plan, Wanted, int], MOp]] = {
+    "select": _select,
+    "project": lambda plan, wanted, number: Project(wanted, number),
+    "union": lambda plan, wanted, number: Union(wanted, number),
+    "sequence": _sequence,
+    "iterate": _iterate,
+    "instance_aggregate": lambda plan, wanted, number: Aggregate(wanted, number),
+    "window_aggregate": lambda plan, wanted, number: Aggregate(wanted, number),
+    "window_join": _join,
+}

@@ -1,0 +1,362 @@
+"""Predicates as shapes with constants: normal form, and what an index can use of them.
+
+A predicate is split into its shape and its constants, so that a hundred thousand queries that
+differ in literals share one normal form and one compiled function.  The shape is put into
+disjunctive normal form (above 64 disjuncts it stays opaque).  Literals of a disjunct are *static*
+(they compare the newcomer with constants) or *dynamic* (they read the earlier row, too); equalities
+and ranges among the static ones, and equalities among the dynamic ones, can be indexed
+(Hong 2009, sections 4.4.3 and 4.5.1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple
+
+from cep_core import code
+from cep_core.code import Condition, EntryScan, InstanceScan, RowMaker
+from cep_core.events import VALUES, Row
+from cep_core.expressions import (
+    And,
+    Call,
+    Column,
+    Compare,
+    Comparison,
+    Constant,
+    Duration,
+    Expression,
+    Function,
+    Missing,
+    Not,
+    Or,
+    Parameter,
+    rewrite,
+    walk,
+    with_children,
+)
+
+MOST_DISJUNCTS = 64
+_SPANNED = "a[0], b[1], a[2] if a[2] < b[2] else b[2]"
+_MIRROR: dict[str, Comparison] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class Definition(NamedTuple):
+    """A predicate: equal definitions mean the same."""
+
+    shape: Shape
+    constants: tuple[Any, ...]
+
+
+class Columns(NamedTuple):
+    """Computed columns: equal ones make equal rows of equal rows."""
+
+    shape: ColumnsShape
+    constants: tuple[Any, ...]
+
+
+class ColumnsShape:
+    """Columns without their constants; one object for equal columns (`Shapes`)."""
+
+    def __init__(self, nodes: tuple[Expression, ...], make: RowMaker) -> None:
+        self.nodes = nodes
+        self.make = make
+
+
+class Range(NamedTuple):
+    """column operator constant: a static literal that a sorted list can index."""
+
+    column: int
+    operator: Literal["<", "<=", ">", ">="]
+    slot: int
+    literal: int
+
+
+@dataclass(frozen=True)
+class Disjunct:
+    """A conjunction of literals, and which of them what index can use (by their numbers)."""
+
+    literals: tuple[Expression, ...]
+    binary: bool
+    functions: Mapping[str, Function]
+
+    @cached_property
+    def equalities(self) -> tuple[tuple[int, int, int], ...]:
+        """(column of side 2, slot, literal), one for each column, by column."""
+        found: dict[int, tuple[int, int, int]] = {}
+        for number, literal in enumerate(self.literals):
+            match literal:
+                case Compare("=", Column(2, column), Parameter(slot)):
+                    found.setdefault(column, (column, slot, number))
+                case _:
+                    pass
+        return tuple(found[column] for column in sorted(found))
+
+    @cached_property
+    def ranges(self) -> tuple[Range, ...]:
+        """Static inequalities of one column with a constant."""
+        found = []
+        for number, literal in enumerate(self.literals):
+            match literal:
+                case Compare(
+                    ("<" | "<=" | ">" | ">=") as operator, Column(2, column), Parameter(slot)
+                ):
+                    found.append(Range(column, operator, slot, number))
+                case _:
+                    pass
+        return tuple(found)
+
+    @cached_property
+    def joins(self) -> tuple[tuple[int, int, int], ...]:
+        """Dynamic equalities: (column of side 1, column of side 2, literal)."""
+        found = []
+        for number, literal in enumerate(self.literals):
+            match literal:
+                case Compare("=", Column(1, left), Column(2, right)) | Compare(
+                    "=", Column(2, right), Column(1, left)
+                ):
+                    found.append((left, right, number))
+                case _:
+                    pass
+        return tuple(found)
+
+    @cached_property
+    def bounds(self) -> tuple[int, ...]:
+        """Slots of upper bounds of the duration: an older instance can never match."""
+        return tuple(
+            literal.right.index
+            for literal in self.literals
+            if isinstance(literal, Compare)
+            and literal.operator in ("<", "<=")
+            and isinstance(literal.left, Duration)
+            and isinstance(literal.right, Parameter)
+        )
+
+    def reads(self, number: int) -> frozenset[int]:
+        """Return the sides that a literal reads; DUR of a pair reads both."""
+        sides: set[int] = set()
+        for part in walk(self.literals[number]):
+            if isinstance(part, Column):
+                sides.add(part.side)
+            elif isinstance(part, Duration):
+                sides |= {1, 2} if self.binary else {2}
+        return frozenset(sides)
+
+    def slots(self, without: Iterable[int] = ()) -> tuple[int, ...]:
+        """Return the slots that the literals read, without those of some literals."""
+        left_out = set(without)
+        found = {
+            part.index
+            for number, literal in enumerate(self.literals)
+            if number not in left_out
+            for part in walk(literal)
+            if isinstance(part, Parameter)
+        }
+        return tuple(sorted(found))
+
+    def rest(self, without: Iterable[int]) -> tuple[Expression, ...]:
+        """Return the literals without some."""
+        left_out = set(without)
+        return tuple(lit for number, lit in enumerate(self.literals) if number not in left_out)
+
+
+class Part(NamedTuple):
+    """How entries of an index are kept: which constants, and the scan over such entries.
+
+    Parts are compared by identity; one exists for each disjunct and set of literals left out.
+    """
+
+    slots: tuple[int, ...]
+    scan: EntryScan
+
+
+class Shape:
+    """A predicate without its constants; one object for equal predicates (`Shapes`)."""
+
+    def __init__(self, node: Expression, binary: bool, functions: Mapping[str, Function]) -> None:
+        self.node = node
+        self.binary = binary
+        self.functions = functions
+        self.disjuncts = tuple(
+            Disjunct(literals, binary, functions) for literals in normal_form(node)
+        )
+        self._parts: dict[tuple[int, frozenset[int]], Part] = {}
+
+    @property
+    def always(self) -> bool:
+        """Whether the predicate holds for every row."""
+        return any(not disjunct.literals for disjunct in self.disjuncts)
+
+    @cached_property
+    def holds(self) -> Condition:
+        """The predicate as a function of (a, b, constants)."""
+        return code.condition(self.node, self.functions, self.binary)
+
+    @cached_property
+    def careful(self) -> Condition:
+        """The same for constants that may be null."""
+        return code.careful(self.node, self.functions, self.binary)
+
+    def instances(self, without: Iterable[int] = ()) -> InstanceScan:
+        """Return the scan for instances that end before a row begins and for which it holds.
+
+        ``without`` are literals of the only disjunct that an index has answered.
+        """
+        if len(self.disjuncts) != 1:
+            return code.instance_scan((self.node,), self.functions)
+        return code.instance_scan(self.disjuncts[0].rest(without), self.functions)
+
+    def part(self, disjunct: int, without: frozenset[int]) -> Part:
+        """Return the entries of a disjunct, some of its literals being answered by an index."""
+        key = (disjunct, without)
+        if key not in self._parts:
+            chosen = self.disjuncts[disjunct]
+            slots = chosen.slots(without)
+            scan = code.entry_scan(chosen.rest(without), self.functions, self.binary, slots)
+            self._parts[key] = Part(slots, scan)
+        return self._parts[key]
+
+
+class Shapes:
+    """The shapes of an engine's predicates, each once."""
+
+    def __init__(self, functions: Mapping[str, Function]) -> None:
+        self._functions = functions
+        self._known: dict[tuple[Expression, bool], Shape] = {}
+        self._split: dict[tuple[Shape, int], Shape] = {}
+        self._columns: dict[tuple[tuple[Expression, ...], bool], ColumnsShape] = {}
+
+    def of(self, node: Expression, binary: bool) -> tuple[Shape, Callable[[Sequence[Any]], Row]]:
+        """Return a predicate's shape, and how to get its constants from a query's literals."""
+        bare, found = without_constants(node)
+        return self._shape(bare, binary), code.constants(found, self._functions)
+
+    def columns(
+        self, nodes: Sequence[Expression], binary: bool
+    ) -> tuple[ColumnsShape, Callable[[Sequence[Any]], Row]]:
+        """Return the shape of computed columns, and how to get their constants.
+
+        The rows that they make have the times of their row, or span their pair if ``binary``.
+        """
+        found: list[Expression] = []
+        bare = tuple(_lifted(node, found) for node in nodes)
+        key = (bare, binary)
+        if key not in self._columns:
+            times = _SPANNED if binary else "b[0], b[1], b[2]"
+            make = code.row_maker(bare, self._functions, times, binary)
+            self._columns[key] = ColumnsShape(bare, make)
+        return self._columns[key], code.constants(found, self._functions)
+
+    def constant(self, node: Expression) -> Callable[[Sequence[Any]], Any]:
+        """Return how to get the value of an expression that reads no row."""
+        values = code.constants((node,), self._functions)
+        return lambda literals: values(literals)[0]
+
+    def over_pairs(self, shape: Shape, width: int) -> Shape:
+        """Return a shape over concatenated rows as one over pairs; the left has ``width`` values.
+
+        It reads the newcomer's part directly, before the concatenation is built.
+        """
+        key = (shape, width)
+        if key not in self._split:
+
+            def place(part: Expression) -> Expression:
+                if not isinstance(part, Column):
+                    return part
+                index = part.index
+                return Column(1, index) if index < width else Column(2, index - width)
+
+            self._split[key] = self._shape(rewrite(shape.node, place), True)
+        return self._split[key]
+
+    def _shape(self, node: Expression, binary: bool) -> Shape:
+        key = (node, binary)
+        if key not in self._known:
+            self._known[key] = Shape(node, binary, self._functions)
+        return self._known[key]
+
+
+def without_constants(node: Expression) -> tuple[Expression, list[Expression]]:
+    """Return the expression with its constants numbered as parameters, and the constants.
+
+    The largest parts that read no row become one constant each; TRUE and FALSE stay.
+    """
+    found: list[Expression] = []
+    return _lifted(node, found), found
+
+
+def _lifted(node: Expression, found: list[Expression]) -> Expression:
+    if isinstance(node, Constant) and isinstance(node.value, bool):
+        return node
+    if isinstance(node, And | Or | Not | Compare) or not _is_constant(node):
+        return with_children(node, lambda part: _lifted(part, found))
+    found.append(node)
+    return Parameter(len(found) - 1, object)
+
+
+def _is_constant(node: Expression) -> bool:
+    return not any(isinstance(part, Column | Duration | Missing | Call) for part in walk(node))
+
+
+def normal_form(node: Expression) -> list[tuple[Expression, ...]]:
+    """Return the disjunctive normal form: literals by disjunct, or the whole as one literal."""
+    try:
+        return _disjuncts(node, True)
+    except OverflowError:
+        return [(node,)]
+
+
+def _disjuncts(node: Expression, positive: bool) -> list[tuple[Expression, ...]]:
+    match node:
+        case Constant(bool() as value):
+            return [()] if value is positive else []
+        case Not(item):
+            return _disjuncts(item, not positive)
+        case And(items) | Or(items):
+            parts = [_disjuncts(item, positive) for item in items]
+            if isinstance(node, And) is positive:
+                return _crossed(parts)
+            return _checked([disjunct for part in parts for disjunct in part])
+        case Compare(operator, left, Column(2) as right) if positive and _constant_side(left):
+            return [(Compare(_MIRROR[operator], right, left),)]
+        case Compare(operator, left, Duration() as right) if positive and _constant_side(left):
+            return [(Compare(_MIRROR[operator], right, left),)]
+        case _:
+            return [(node if positive else Not(node),)]
+
+
+def _crossed(parts: Sequence[list[tuple[Expression, ...]]]) -> list[tuple[Expression, ...]]:
+    """Return the conjunction of normal forms: one disjunct of each, in all ways."""
+    result: list[tuple[Expression, ...]] = [()]
+    for part in parts:
+        result = _checked(
+            [
+                tuple(dict.fromkeys((*one, *other)))
+                for one, other in product(result, part[: MOST_DISJUNCTS + 1])
+            ]
+        )
+    return result
+
+
+def _checked(disjuncts: list[tuple[Expression, ...]]) -> list[tuple[Expression, ...]]:
+    distinct = list(dict.fromkeys(disjuncts))
+    if len(distinct) > MOST_DISJUNCTS:
+        raise OverflowError
+    return distinct
+
+
+def _constant_side(node: Expression) -> bool:
+    return isinstance(node, Parameter)
+
+
+def values_of(columns: Sequence[int]) -> Callable[[Row], Any]:
+    """Return a function from a row to the value of a column, or the tuple of several."""
+    return itemgetter(*(column + VALUES for column in columns))
+
+
+def is_proper(key: Any, several: bool) -> bool:
+    """Return whether a key may enter an index: no null, no NaN."""
+    return all(v is not None and v == v for v in (key if several else (key,)))

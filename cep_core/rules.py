@@ -1,0 +1,86 @@
+"""The m-rules: which operators share an m-op (Hong 2009, Table 5.1).
+
+A rule is a key function.  On insertion an operator joins the m-op that already has its first key
+that is not None, in the order of the rules; nothing is searched, and nothing is planned anew, so
+adding a query costs the same with a hundred thousand present.  A rule that is left out is a key
+that nothing else has: "Cayuga", "no FR-index", "no channels" are tuples of rules, not code paths.
+Another package adds rules to the tuple, and its m-ops' constructors to `plan.BUILDERS`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import NamedTuple
+
+from cep_core.mop import Wanted
+
+
+class Rule(NamedTuple):
+    """Operators with the same key share an m-op; with ``same``, they are one operator."""
+
+    name: str
+    about: str
+    key: Callable[[Wanted], Hashable | None]
+    same: bool = False
+
+
+def merge_expressions(wanted: Wanted) -> Hashable | None:
+    """Equal definitions over the same streams are one operator (s_;, s_μ: prefix merging)."""
+    return wanted
+
+
+def index_predicates(wanted: Wanted) -> Hashable | None:
+    """Selections that read one channel share a predicate index (s_σ; the FR-index)."""
+    if wanted.kind == "select":
+        return ("select", wanted.inputs[0].channel)
+    return None
+
+
+def share_aggregates(wanted: Wanted) -> Hashable | None:
+    """Aggregates over one channel take its rows in together (s_α)."""
+    if wanted.kind in ("instance_aggregate", "window_aggregate"):
+        return ("aggregate", wanted.inputs[0].channel, wanted.lane, wanted.since)
+    return None
+
+
+def share_joins(wanted: Wanted) -> Hashable | None:
+    """Joins with one predicate share what they keep, whatever their windows (s_⋈)."""
+    if wanted.kind == "window_join":
+        left, right = wanted.inputs
+        return ("join", left.channel, right.channel, wanted.definition)
+    return None
+
+
+def share_channels(wanted: Wanted) -> Hashable | None:
+    """Equal definitions over streams of one channel share an m-op (c_σ c_π c_α c_⋈ c_; c_μ).
+
+    Streams are in one channel if they are sharable and one m-op produces them (section 5.3.2).
+    """
+    first = wanted.inputs[0].channel
+    match wanted.kind:
+        case "sequence" | "iterate":
+            return (wanted._replace(inputs=wanted.inputs[1:]), first)
+        case "window_join":
+            return (wanted._replace(inputs=()), first, wanted.inputs[1].channel)
+        case "union":
+            return None
+        case _:
+            return (wanted._replace(inputs=()), first)
+
+
+ALL_RULES: tuple[Rule, ...] = (
+    Rule(
+        "common_subexpressions",
+        "equal operators over the same streams are one (s_;, s_μ)",
+        merge_expressions,
+        same=True,
+    ),
+    Rule("index_predicates", "selections over one channel share an index (s_σ)", index_predicates),
+    Rule("share_aggregates", "aggregates over one channel share its rows (s_α)", share_aggregates),
+    Rule("share_joins", "joins with one predicate share what they keep (s_⋈)", share_joins),
+    Rule(
+        "share_channels",
+        "equal operators over sharable streams share work (c_σ, c_π, c_α, c_⋈, c_;, c_μ)",
+        share_channels,
+    ),
+)

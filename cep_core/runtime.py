@@ -1,0 +1,219 @@
+"""Time: the clock, the epochs, and what waits for them.
+
+Rows of base streams pass the monotone m-ops (select, project, union, window join) as they arrive.
+Before an ordered m-op they wait in a *lane* until their epoch is closed: when the clock M, the
+largest time that has arrived, is more than the lane's lateness beyond it.  A query's lane is the
+largest lateness of the streams that it reads.  Epochs are closed at the very event that raises the
+clock, so the output does not depend on how the input was cut into batches.
+
+Within an epoch rows are handed on at once: a right row meets only instances that ended before it
+began, so instances may be added and removed when the epoch ends (the pending lists of Hong 2009,
+section 4.4.3).  M-ops that need the whole epoch (aggregates) flush before that, the lowest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heappush
+from typing import Protocol, TypeAlias
+
+from cep_core.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.events import Row
+
+BEGINNING = -(1 << 62)
+END = 1 << 62
+Waiting: TypeAlias = tuple[Port, Row, Members]
+
+
+class Stateful(Protocol):
+    """An m-op that changes its instances at the end of an epoch."""
+
+    def finish(self, now: int) -> None:
+        """Delete and install instances."""
+
+    def evict(self, watermark: int) -> None:
+        """Drop instances that no row from the watermark on can meet."""
+
+
+class Barrier(Protocol):
+    """An m-op that needs all rows of an epoch."""
+
+    depth: int
+
+    def flush(self, now: int) -> None:
+        """Emit the rows of the epoch."""
+
+
+class Timed(Protocol):
+    """An m-op that set a deadline."""
+
+    def fire(self, deadline: int) -> None:
+        """Emit what is due at the deadline, after that epoch's events."""
+
+
+class Clock:
+    """M, the largest time that has arrived, and the number of the next arrival."""
+
+    __slots__ = ("arrivals", "closing", "now", "replaying")
+
+    def __init__(self) -> None:
+        self.now = BEGINNING
+        self.closing: int | None = (
+            None  # while an epoch is processed: when its rows count as arriving
+        )
+        self.arrivals = 0
+        self.replaying = False  # open rows are handed to new ports; all others do not listen
+
+
+class Lane:
+    """The epochs of all ordered m-ops with one lateness."""
+
+    def __init__(
+        self, lateness: int, clock: Clock, late: Callable[[Row, int, object], None]
+    ) -> None:
+        self.lateness = lateness
+        self.clock = clock
+        self.closed = BEGINNING  # epochs before it are closed
+        self.now: int | None = None  # the epoch that is being processed
+        self.fresh: set[tuple[Port, int]] | None = None  # during a replay: what it is for
+        self.connected: list[tuple[Port, int]] | None = None  # what a registration connects
+        self._late = late
+        self._rows: dict[int, list[Waiting]] = {}
+        self._epochs: list[int] = []
+        self._touched: list[Stateful] = []
+        self._barriers: list[tuple[int, int, Barrier]] = []
+        self._evictions: list[tuple[int, int, Stateful]] = []
+        self._timers: list[tuple[int, int, Timed]] = []
+        self._serial = 0  # breaks ties in the heaps by order of entry
+
+    # -- what m-ops ask for ----------------------------------------------------------------
+
+    def before(self, channel: Channel, port: Port) -> Port:
+        """Return the port that makes rows of a monotone channel wait for their epoch."""
+        if channel.ordered:
+            return port
+        return LanePort(self, port)
+
+    def touch(self, mop: Stateful) -> None:
+        """Have an m-op finish when the epoch ends."""
+        self._touched.append(mop)
+
+    def flush_later(self, mop: Barrier) -> None:
+        """Have an m-op flush in this epoch."""
+        self._serial += 1
+        heappush(self._barriers, (mop.depth, self._serial, mop))
+
+    def evict_at(self, time: int, mop: Stateful) -> None:
+        """Have an m-op drop dead instances when everything up to a time is closed."""
+        self._serial += 1
+        heappush(self._evictions, (time, self._serial, mop))
+
+    def fire_at(self, deadline: int, mop: Timed) -> None:
+        """Have an m-op fire at a deadline, also when nothing arrives any more."""
+        self._serial += 1
+        heappush(self._timers, (deadline, self._serial, mop))
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def wait(self, port: Port, row: Row, members: Members) -> None:
+        """Keep a row until its epoch; one of the current epoch goes on, a late one is reported."""
+        time = row[1]
+        if time == self.now:
+            port.receive(row, members)
+        elif time < self.closed:
+            self._late(row, self.closed, port.mop)
+        else:
+            waiting = self._rows.get(time)
+            if waiting is None:
+                self._rows[time] = [(port, row, members)]
+                heappush(self._epochs, time)
+            else:
+                waiting.append((port, row, members))
+
+    def close(self, watermark: int) -> None:
+        """Process all epochs before the watermark, in order."""
+        while True:
+            time = self._next_epoch()
+            if time >= watermark:
+                break
+            self._process(time)
+        if watermark > self.closed:
+            self.closed = watermark
+        while self._evictions and self._evictions[0][0] < self.closed:
+            heappop(self._evictions)[2].evict(self.closed)
+
+    def _next_epoch(self) -> int:
+        row = self._epochs[0] if self._epochs else END
+        timer = self._timers[0][0] if self._timers else END
+        return min(row, timer)
+
+    def _process(self, time: int) -> None:
+        self.now = time
+        self.closed = time
+        self.clock.closing = time + self.lateness
+        if self._epochs and self._epochs[0] == time:
+            heappop(self._epochs)
+            for port, row, members in self._rows.pop(time):
+                port.receive(row, members)
+        self._flush(time)
+        while self._timers and self._timers[0][0] <= time:
+            heappop(self._timers)[2].fire(time)
+            self._flush(time)
+        for mop in self._touched:
+            mop.finish(time)
+        self._touched.clear()
+        self.now = self.clock.closing = None
+
+    def _flush(self, time: int) -> None:
+        while self._barriers:
+            heappop(self._barriers)[2].flush(time)
+
+    # -- the plan changes; snapshots -------------------------------------------------------
+
+    def forget(self, port: Port, slot: int, left: Callable[[Members], Members | None]) -> None:
+        """Take a slot out of the rows that wait for a port; ``left`` gives what remains."""
+        for time, rows in list(self._rows.items()):
+            kept: list[Waiting] = []
+            for waiting in rows:
+                members: Members | None = waiting[2]
+                if waiting[0] is port:
+                    members = left(waiting[2])
+                if members is not None:
+                    kept.append((waiting[0], waiting[1], members))
+            self._rows[time] = kept
+
+    def drop(self, mop: object) -> None:
+        """Forget what a removed m-op had asked for."""
+        self._evictions = [entry for entry in self._evictions if entry[2] is not mop]
+        self._timers = [entry for entry in self._timers if entry[2] is not mop]
+        heapify(self._evictions)
+        heapify(self._timers)
+
+    def waiting(self) -> Iterator[Waiting]:
+        """Yield the rows that wait, by time and arrival."""
+        for time in sorted(self._rows):
+            yield from self._rows[time]
+
+    def __len__(self) -> int:
+        return sum(map(len, self._rows.values()))
+
+
+class LanePort(Port):
+    """A port in front of an ordered m-op's own: rows of a monotone channel wait behind it."""
+
+    __slots__ = ("_lane", "behind")
+
+    def __init__(self, lane: Lane, behind: Port) -> None:
+        super().__init__(behind.mop, self.hold)
+        self._lane = lane
+        self.behind = behind
+
+    def hold(self, row: Row, members: Members) -> None:
+        """Have a row wait; a replay reaches only what is new."""
+        lane = self._lane
+        if lane.fresh is None:
+            lane.wait(self.behind, row, members)
+            return
+        slots = [slot for slot in slots_of(members) if (self, slot) in lane.fresh]
+        if slots and row[1] >= lane.closed:
+            lane.wait(self.behind, row, members_of(slots))

@@ -1,0 +1,179 @@
+"""From a query's algebra to what the plan is asked for, once for each shape of queries.
+
+A `Step` is a logical operator without constants; `define` adds those of one query.  Registering a
+query of a known shape costs a walk over its steps: no parsing, no compilation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias, assert_never
+
+from cep_core.algebra import (
+    Aggregate,
+    InstanceAggregate,
+    Iterate,
+    Node,
+    Project,
+    Select,
+    Stream,
+    Union,
+    WindowAggregate,
+    WindowJoin,
+)
+from cep_core.algebra import Sequence as SequenceNode
+from cep_core.errors import CepError
+from cep_core.events import Schema
+from cep_core.expressions import Column, Constant, Expression
+from cep_core.operators.aggregate import Aggregation
+from cep_core.operators.iterate import Iteration
+from cep_core.predicates import Columns, Definition, Shapes
+
+Literals: TypeAlias = Sequence[Any]
+Define: TypeAlias = Callable[[Literals], Hashable]
+Reference: TypeAlias = int | str  # an earlier step, or a stream by name
+_ORDERED = ("sequence", "iterate", "instance_aggregate", "window_aggregate")
+_ABSENT = ("instance_aggregate", "window_aggregate")  # forget the parts of what they put out
+
+
+class Step(NamedTuple):
+    """One logical operator of a shape."""
+
+    kind: str
+    inputs: tuple[Reference, ...]
+    define: Define
+    schema: Schema
+    window: Callable[[Literals], int] | None = None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it sees epochs."""
+        return self.kind in _ORDERED
+
+    @property
+    def forgets(self) -> bool:
+        """Whether it forgets which parts its rows have."""
+        return self.kind in _ABSENT
+
+
+def steps_of(
+    node: Node, inner: Sequence[Node], shapes: Shapes
+) -> tuple[list[Step], list[Reference]]:
+    """Return the steps of a query, lower ones first, and where it and its inner queries come out.
+
+    ``inner`` are parts of the node that are published, too; each part is made once.
+    """
+    writer = _Writer(shapes)
+    return writer.steps, [writer.write(part) for part in (*inner, node)]
+
+
+class _Writer:
+    def __init__(self, shapes: Shapes) -> None:
+        self._shapes = shapes
+        self._done: dict[int, Reference] = {}  # by identity of nodes that are alive
+        self.steps: list[Step] = []
+
+    def write(self, node: Node) -> Reference:
+        if id(node) not in self._done:
+            self._done[id(node)] = self._write(node)
+        return self._done[id(node)]
+
+    def _write(self, node: Node) -> Reference:
+        match node:
+            case Stream(name):
+                return name
+            case Select(source, predicate):
+                return self._select(source, predicate, node)
+            case Project(source, columns):
+                below = self.write(source)
+                return self._add("project", (below,), self._columns(columns, False), node.schema)
+            case Union(left, right):
+                inputs = (self.write(left), self.write(right))
+                return self._add("union", inputs, lambda p: None, node.schema)
+            case SequenceNode(left, right, predicate):
+                inputs = (self.write(left), self.write(right))
+                return self._add("sequence", inputs, self._predicate(predicate, True), node.schema)
+            case Iterate(left, right):
+                inputs = (self.write(left), self.write(right))
+                return self._add("iterate", inputs, self._iteration(node), node.schema)
+            case InstanceAggregate(source, group_by, aggregates):
+                below = self.write(source)
+                define = self._aggregation(group_by, aggregates, None)
+                return self._add("instance_aggregate", (below,), define, node.schema)
+            case WindowAggregate(source, group_by, aggregates, window):
+                below = self.write(source)
+                define = self._aggregation(group_by, aggregates, self._window(window, 1))
+                return self._add("window_aggregate", (below,), define, node.schema)
+            case WindowJoin(left, right, predicate, window):
+                inputs = (self.write(left), self.write(right))
+                define = self._predicate(predicate, True)
+                reach = self._window(window, 0)
+                return self._add("window_join", inputs, define, node.schema, reach)
+            case _:
+                assert_never(node)
+
+    def _add(
+        self,
+        kind: str,
+        inputs: tuple[Reference, ...],
+        define: Define,
+        schema: Schema,
+        window: Callable[[Literals], int] | None = None,
+    ) -> int:
+        self.steps.append(Step(kind, inputs, define, schema, window))
+        return len(self.steps) - 1
+
+    def _select(self, source: Node, predicate: Expression, node: Select) -> Reference:
+        below = self.write(source)
+        shape, constants = self._shapes.of(predicate, False)
+        if shape.always:
+            return below
+        return self._add("select", (below,), lambda p: Definition(shape, constants(p)), node.schema)
+
+    def _predicate(self, node: Expression, binary: bool) -> Callable[[Literals], Definition]:
+        shape, constants = self._shapes.of(node, binary)
+        return lambda p: Definition(shape, constants(p))
+
+    def _columns(self, nodes: Sequence[Expression], binary: bool) -> Callable[[Literals], Columns]:
+        shape, constants = self._shapes.columns(nodes, binary)
+        return lambda p: Columns(shape, constants(p))
+
+    def _iteration(self, node: Iterate) -> Define:
+        width, right = len(node.left.schema), node.right.schema
+        first: list[Expression] = [Column(2, i) for i in range(width)]
+        first += [Constant(None) if i is None else Column(2, i) for i in node.initial]
+        later: list[Expression] = [Column(1, i) for i in range(width)]
+        later += [Column(2, i) for i in range(len(right))]
+        later += node.aggregates
+        filter, rebind = self._predicate(node.filter, True), self._predicate(node.rebind, True)
+        begin, follow = self._columns(first, False), self._columns(later, True)
+        return lambda p: Iteration(filter(p), rebind(p), begin(p), follow(p))
+
+    def _aggregation(
+        self,
+        group_by: tuple[int, ...],
+        aggregates: tuple[Aggregate, ...],
+        window: Callable[[Literals], int] | None,
+    ) -> Define:
+        inputs: list[Expression] = []
+        for one in aggregates:
+            argument = one.argument if one.argument is not None else Constant(None)
+            inputs += [argument, one.by if one.by is not None else argument]
+        columns = self._columns(inputs, False)
+        functions = tuple(one.function for one in aggregates)
+        counts = tuple(one.function == "COUNT" and one.argument is None for one in aggregates)
+        return lambda p: Aggregation(
+            group_by, functions, counts, columns(p), None if window is None else window(p)
+        )
+
+    def _window(self, node: Expression, least: int) -> Callable[[Literals], int]:
+        found = self._shapes.constant(node)
+
+        def window(literals: Literals) -> int:
+            value = found(literals)
+            if not isinstance(value, int) or value < least:
+                unit = "tick" if least == 1 else "ticks"
+                raise CepError(f"a window has at least {least} {unit}, not {value}")
+            return value
+
+        return window
