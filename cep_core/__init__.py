@@ -1,10 +1,36 @@
-"""Patterns over time: the operators that relate events by order and distance.
+"""Patterns over time: an event algebra, its languages, and one plan that all queries share.
 
-What the operators of all languages mean at the edges of time is stated once,
-in `cep_core.edges`.  The package stands alone: it knows nothing of XML,
-DuckDB or Spark.
+    import cep_core
+    core = cep_core.Engine(ticks_per_second=1_000_000)
+
+The theory is chapters 3 to 5 of Mingsheng Hong's dissertation, *Expressive and Scalable Event
+Stream Processing* (2009).  What the operators of all languages mean at the edges of time is stated
+once, in `cep_core.edges`.  The package stands alone: it knows nothing of XML, DuckDB or Spark.
 """
 
 from cep_core.edges import EDGE_RULES, EdgeRule
+from cep_core.engine import Engine
+from cep_core.errors import CepError, QueryError
+from cep_core.events import Event, Late, Match, Rejected, Schema
+from cep_core.expressions import Function
+from cep_core.plan import Options
+from cep_core.rules import ALL_RULES, Rule
+from cep_core.snapshot import AttributeType
 
-__all__ = ["EDGE_RULES", "EdgeRule"]
+__all__ = [
+    "ALL_RULES",
+    "EDGE_RULES",
+    "AttributeType",
+    "CepError",
+    "EdgeRule",
+    "Engine",
+    "Event",
+    "Function",
+    "Late",
+    "Match",
+    "Options",
+    "QueryError",
+    "Rejected",
+    "Rule",
+    "Schema",
+]

@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 from cep_core.errors import AlgebraError, SchemaFault, Span
 from cep_core.events import Schema
@@ -316,6 +316,23 @@ def window_join(
     require_condition(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, span)
     return WindowJoin(left, right, predicate, window, schema)
+
+
+def streams_of(node: Node) -> dict[str, Stream]:
+    """Return the streams that an expression reads, by name, from left to right."""
+    match node:
+        case Stream(name):
+            return {name: node}
+        case Sequence(left, right) | Iterate(left, right) | Union(left, right):
+            return streams_of(left) | streams_of(right)
+        case WindowJoin(left, right):
+            return streams_of(left) | streams_of(right)
+        case Select(source) | Project(source) | InstanceAggregate(source):
+            return streams_of(source)
+        case WindowAggregate(source):
+            return streams_of(source)
+        case _:
+            assert_never(node)
 
 
 def pair_types(left: Node, right: Node) -> dict[int, tuple[type, ...]]:

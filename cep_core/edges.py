@@ -35,5 +35,17 @@ EDGE_RULES = {
             "abs(a.t1 - b.t1) <= T",
             "every ordered pair of two different documents; equal times match",
         ),
+        EdgeRule(
+            "NEXT",
+            "a.t1 < b.t0, b.t1 the smallest such",
+            "the earliest later b that satisfies the predicate, all of them if simultaneous",
+        ),
+        EdgeRule(
+            "FOLD",
+            "instance.t1 < b.t0",
+            "each instance meets its next b; simultaneous ones each continue it",
+        ),
+        EdgeRule("WINDOW", "t - T < row.t1 <= t", "one result for each row, after its epoch t"),
+        EdgeRule("AT INSTANT", "row.t1 = t", "one result for each epoch t and group"),
     )
 }

@@ -13,31 +13,38 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import groupby
-from typing import Any, NamedTuple
+from typing import Any
+from weakref import WeakValueDictionary
 
+from cep_core.air import to_xml
 from cep_core.algebra import Node
-from cep_core.channels import Channel, Members, members_of
+from cep_core.automata import automaton
+from cep_core.channels import Channel, Members, members_of, slots_of
 from cep_core.errors import (
     AlgebraError,
     CepError,
     Closed,
     NameTaken,
     QueryError,
+    SnapshotError,
     StreamInUse,
     UnknownQuery,
     near_miss,
 )
 from cep_core.events import TYPES, VALUES, Event, Late, Match, Rejected, Row, Schema
+from cep_core.explain import in_words
 from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Fanout, Found, Reader
-from cep_core.languages import LANGUAGES, Prepared
+from cep_core.languages import LANGUAGES, Prepared, prepare_node
 from cep_core.mop import Operator, Wanted
+from cep_core.operators.state import State
 from cep_core.plan import Options, Plan
 from cep_core.predicates import Shapes
 from cep_core.rules import ALL_RULES, Rule
 from cep_core.runtime import BEGINNING, END, Clock, Lane
+from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state_of
 from cep_core.steps import Reference, Step, steps_of
 
 _REPORTED = 10_000  # late and rejected events that are kept for reading; all are counted
@@ -54,7 +61,8 @@ class BaseStream:
     operator: Operator
 
 
-class Compiled(NamedTuple):
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Compiled:
     """All queries of one shape: what they read, and the steps to plan."""
 
     prepared: Prepared
@@ -77,6 +85,7 @@ class Query:
     since: int
     lane: Lane
     held: list[Operator] = field(default_factory=list)
+    planned: list[tuple[Step, tuple[Any, ...]]] | None = None  # if it reads published streams
     root: Operator | None = None
 
     @property
@@ -95,7 +104,8 @@ class Engine:
     """Complex event processing for many queries at once.  Not for concurrent use by threads.
 
     ``ticks_per_second`` is the unit of all times; ``rules`` and ``options`` say what queries share;
-    ``functions`` adds to what expressions may call, ``types`` to what attributes may be.
+    ``functions`` adds to what expressions may call; ``types`` are attribute types of your own that
+    snapshots have to keep.
     """
 
     def __init__(
@@ -105,9 +115,12 @@ class Engine:
         rules: Sequence[Rule] = ALL_RULES,
         options: Options | None = None,
         functions: Mapping[str, Function] | None = None,
+        types: Sequence[AttributeType] = (),
     ) -> None:
         self.ticks_per_second = ticks_per_second
         self.functions = {**FUNCTIONS, **_strict(functions or {})}
+        self._own_functions = sorted(functions or {})
+        self._codec = Codec(types)
         self.rules = tuple(rules)
         self.options = options or Options()
         self.rejected: deque[Rejected] = deque(maxlen=_REPORTED)
@@ -123,7 +136,7 @@ class Engine:
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()  # base rows of open epochs
         self._by_number: dict[int, Query] = {}
         self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
-        self._compiled: dict[tuple[str, str], Compiled] = {}
+        self._compiled: WeakValueDictionary[tuple[str, str], Compiled] = WeakValueDictionary()
         self._fanouts: dict[Channel, Fanout] = {}
         self._found: list[Found] = []
         self._next_query = 0
@@ -262,6 +275,118 @@ class Engine:
             "waiting": sum(len(lane) for lane in self.plan.lanes.values()),
         }
 
+    def explain(self, name: str) -> str:
+        """Return what a query became: operators, who shares them, what indexes answer, the time."""
+        query = self._query(name)
+        planned = query.planned
+        if planned is None:
+            planned = [(step, query.literals) for step in query.compiled.steps]
+        places = zip(planned, query.held, strict=True)
+        steps = [(step, literals, operator) for (step, literals), operator in places]
+        reads = ", ".join(query.compiled.prepared.reads)
+        head = f"{name} (query {query.number}, {query.language}) reads {reads}"
+        output = f"{query.publishes or name}{query.schema}"
+        if query.lane.lateness:
+            output += f", {query.lane.lateness} ticks behind the clock"
+        return in_words(head, steps, output)
+
+    def export(self, name: str) -> str:
+        """Return the automaton of a linear-plus query as an AIR document (language "air")."""
+        query = self._query(name)
+        view = automaton(query.compiled.prepared.node)
+        return to_xml(view, query.literals)
+
+    def instances(self, name: str) -> list[list[Event]]:
+        """Return the instances that wait in each state of a query, the lower states first."""
+        query = self._query(name)
+        states = []
+        for operator in dict.fromkeys(query.held):
+            if isinstance(operator.mop, State):
+                rows = [
+                    row
+                    for row, members in operator.mop.kept()
+                    if operator.slot in slots_of(members) and row[2] >= query.since
+                ]
+                states.append([Event(operator.mop.label, r[VALUES:], r[0], r[1]) for r in rows])
+        return states
+
+    def snapshot(self) -> bytes:
+        """Return all that is needed to go on: streams, queries, and what they keep.
+
+        Not what is only for reading: `late` and `rejected` (their counts are).
+        """
+        codec = self._codec
+        queries = [
+            [
+                *(query.name, query.number, query.language, query.publishes, query.since),
+                query.text if isinstance(query.text, str) else codec.node(query.text),
+            ]
+            for query in self._by_number.values()
+        ]
+        streams = [
+            [one.name, codec.node(one.schema), one.lateness, one.label]
+            for one in self.streams.values()
+        ]
+        data = {
+            "ticks_per_second": self.ticks_per_second,
+            "rules": [rule.name for rule in self.rules],
+            "options": asdict(self.options),
+            "functions": self._own_functions,
+            "streams": streams,
+            "queries": queries,
+            "counts": self.counts,
+            "clock": [self.clock.now, self.clock.arrivals, self._next_query, self._closed],
+            "recent": [[codec.row(row), list(names)] for row, names in self.recent],
+            "plan": state_of(self.plan, self._numbering(), codec),
+        }
+        return codec.packed(data)
+
+    @classmethod
+    def restore(
+        cls,
+        data: bytes,
+        *,
+        rules: Sequence[Rule] = ALL_RULES,
+        functions: Mapping[str, Function] | None = None,
+        types: Sequence[AttributeType] = (),
+    ) -> Engine:
+        """Return an engine that goes on where the snapshot was taken.
+
+        ``rules`` has to have the rules by whose names the plan was made; ``functions`` and
+        ``types`` those that it had.  Raises SnapshotError.
+        """
+        found = Codec(types).unpacked(data)
+        missing = sorted(set(found["functions"]) - set(functions or {}))
+        by_name = {rule.name: rule for rule in rules}
+        missing += [name for name in found["rules"] if name not in by_name]
+        if missing:
+            raise SnapshotError(f"the snapshot needs {', '.join(missing)}", hint="pass them, too")
+        engine = cls(
+            found["ticks_per_second"],
+            rules=[by_name[name] for name in found["rules"]],
+            options=Options(**found["options"]),
+            functions=functions,
+            types=types,
+        )
+        engine._load(found)
+        return engine
+
+    def _load(self, found: Mapping[str, Any]) -> None:
+        for name, schema, lateness, label in found["streams"]:
+            self.stream(name, self._codec.made(schema), lateness=lateness, channel=label)
+        self.clock.now, arrivals, next_query, closed = found["clock"]
+        for name, number, language, publishes, since, text in found["queries"]:
+            query = text if isinstance(text, str) else self._codec.made(text)
+            self._next_query, self.clock.arrivals = number, since
+            self.register(name, query, language, publish=publishes)
+        self.clock.arrivals, self._next_query, self._closed = arrivals, next_query, closed
+        self.counts.update(found["counts"])
+        self.recent.extend((tuple(row), tuple(names)) for row, names in found["recent"])
+        load_state(self.plan, self._numbering(), found["plan"])
+
+    def _numbering(self) -> Numbering:
+        return Numbering(self.plan, [query.held for query in self._by_number.values()])
+
     # -- inside ----------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
@@ -365,7 +490,7 @@ class Engine:
     ) -> tuple[Compiled, tuple[Any, ...], str | None]:
         """Return the shape of a query, its literals, and the name that it publishes."""
         if not isinstance(query, str):
-            return self._compiled_of(Prepared(query, None, (), _reads(query))), (), None
+            return self._compiled_of(prepare_node(query, self)), (), None
         if language not in LANGUAGES:
             raise CepError(f"there is no language {language}", hint=near_miss(language, LANGUAGES))
         front = LANGUAGES[language]
@@ -409,6 +534,8 @@ class Engine:
                 raise NameTaken(f"there is a stream {stream} already")
             if stream in compiled.prepared.reads:
                 raise CepError(f"{name} would read the stream {stream} that it publishes")
+        if any(stream in self.publishers for stream in compiled.prepared.reads):
+            query.planned = []
         self._plan_query(query)
         self._next_query += 1
         self.queries[name] = query
@@ -474,6 +601,8 @@ class Engine:
             )
             operator = self.plan.insert(wanted)
             query.held.append(operator)
+            if query.planned is not None:
+                query.planned.append((step, literals))
             made.append(operator)
         return [resolve(reference) for reference in compiled.outputs]
 
@@ -533,15 +662,6 @@ def _strict(functions: Mapping[str, Function]) -> dict[str, Function]:
         return called
 
     return {name: one._replace(call=strict(one.call)) for name, one in functions.items()}
-
-
-def _reads(node: Node) -> tuple[str, ...]:
-    """Return the names of the streams that an expression of the algebra reads."""
-    if hasattr(node, "name"):
-        return (node.name,)
-    below = [getattr(node, name, None) for name in ("source", "left", "right")]
-    found = [name for one in below if one is not None for name in _reads(one)]
-    return tuple(dict.fromkeys(found))
 
 
 def _by_time(found: Found) -> tuple[int, int]:

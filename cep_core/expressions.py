@@ -11,7 +11,7 @@ for a null x, `x >= 5` does not.  A value expression that fails is null.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
 
 from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_miss
@@ -161,6 +161,8 @@ def type_of(
     """
     match node:
         case Column(side, index):
+            if side not in types or not 0 <= index < len(types[side]):
+                raise _mistyped(node, f"side {side} has no column {index} here")
             return types[side][index]
         case Constant(value):
             return None if value is None else type(value)
@@ -207,18 +209,22 @@ def walk(node: Expression) -> Iterator[Expression]:
 def with_children(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return the expression with its direct parts changed."""
     match node:
-        case Arithmetic(_, left, right) | Compare(_, left, right):
-            return replace(node, left=change(left), right=change(right))
-        case Negative(operand):
-            return replace(node, operand=change(operand))
-        case Not(item):
-            return replace(node, item=change(item))
-        case Call(_, arguments):
-            return replace(node, arguments=tuple(map(change, arguments)))
-        case And(items) | Or(items):
-            return replace(node, items=tuple(map(change, items)))
         case Column() | Constant() | Parameter() | Duration() | Missing():
             return node
+        case Arithmetic(operator, left, right):
+            return Arithmetic(operator, change(left), change(right), span=node.span)
+        case Compare(comparison, left, right):
+            return Compare(comparison, change(left), change(right), span=node.span)
+        case Negative(operand):
+            return Negative(change(operand), span=node.span)
+        case Not(item):
+            return Not(change(item), span=node.span)
+        case Call(function, arguments):
+            return Call(function, tuple(map(change, arguments)), span=node.span)
+        case And(items):
+            return And(tuple(map(change, items)), span=node.span)
+        case Or(items):
+            return Or(tuple(map(change, items)), span=node.span)
         case _:
             assert_never(node)
 

@@ -119,6 +119,14 @@ class MOp:
         """Return what the m-op keeps: rows, each with the numbers of its operators."""
         return []
 
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
+        """Take a row back from a snapshot, for some of the operators."""
+        raise NotImplementedError
+
+    def waiting_port(self) -> Port:
+        """Return the port that rows of monotone streams wait for."""
+        raise NotImplementedError
+
 
 class Wire:
     """The connection of an m-op's input port with channels, by slot; waiting rows included."""

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from cep_core.channels import Channel
 from cep_core.events import Row
+from cep_core.graph import graph
 from cep_core.mop import MOp, Operator, Wanted
 from cep_core.operators.active import ActiveIndex
 from cep_core.operators.aggregate import Aggregate
@@ -142,8 +143,8 @@ class Plan:
         return Definition(self.shapes.over_pairs(definition.shape, width), definition.constants)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the plan as plain data: m-ops, their operators, and the channels between them."""
-        raise NotImplementedError
+        """Return the plan as plain data: sources, m-ops with their operators, who reads whom."""
+        return graph(self.sources, self.mops)
 
     def _place(self, wanted: Wanted) -> MOp:
         """Return the m-op for an operator: one that has its key, or a new one."""

@@ -22,7 +22,7 @@ from cep_core.code import Condition, EntryScan, InstanceScan, RowMaker
 from cep_core.events import VALUES, Row
 from cep_core.expressions import (
     And,
-    Call,
+    Arithmetic,
     Column,
     Compare,
     Comparison,
@@ -30,7 +30,7 @@ from cep_core.expressions import (
     Duration,
     Expression,
     Function,
-    Missing,
+    Negative,
     Not,
     Or,
     Parameter,
@@ -40,6 +40,7 @@ from cep_core.expressions import (
 )
 
 MOST_DISJUNCTS = 64
+_MOST_SEEN = 10_000
 _SPANNED = "a[0], b[1], a[2] if a[2] < b[2] else b[2]"
 _MIRROR: dict[str, Comparison] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -226,13 +227,20 @@ class Shapes:
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self._functions = functions
         self._known: dict[tuple[Expression, bool], Shape] = {}
+        self._seen: dict[tuple[Expression, bool], tuple[Shape, Callable[[Sequence[Any]], Row]]] = {}
         self._split: dict[tuple[Shape, int], Shape] = {}
         self._columns: dict[tuple[tuple[Expression, ...], bool], ColumnsShape] = {}
 
     def of(self, node: Expression, binary: bool) -> tuple[Shape, Callable[[Sequence[Any]], Row]]:
         """Return a predicate's shape, and how to get its constants from a query's literals."""
-        bare, found = without_constants(node)
-        return self._shape(bare, binary), code.constants(found, self._functions)
+        key = (node, binary)
+        if key not in self._seen:
+            if len(self._seen) >= _MOST_SEEN:
+                self._seen.clear()  # predicates with their constants inside are without number
+            bare, found = without_constants(node)
+            constants = code.constants(found, self._functions)
+            self._seen[key] = (self._shape(bare, binary), constants)
+        return self._seen[key]
 
     def columns(
         self, nodes: Sequence[Expression], binary: bool
@@ -291,14 +299,22 @@ def without_constants(node: Expression) -> tuple[Expression, list[Expression]]:
 def _lifted(node: Expression, found: list[Expression]) -> Expression:
     if isinstance(node, Constant) and isinstance(node.value, bool):
         return node
-    if isinstance(node, And | Or | Not | Compare) or not _is_constant(node):
+    if not _is_constant(node):
         return with_children(node, lambda part: _lifted(part, found))
     found.append(node)
     return Parameter(len(found) - 1, object)
 
 
 def _is_constant(node: Expression) -> bool:
-    return not any(isinstance(part, Column | Duration | Missing | Call) for part in walk(node))
+    match node:
+        case Constant() | Parameter():
+            return True
+        case Arithmetic(_, left, right):
+            return _is_constant(left) and _is_constant(right)
+        case Negative(operand):
+            return _is_constant(operand)
+        case _:
+            return False
 
 
 def normal_form(node: Expression) -> list[tuple[Expression, ...]]:

@@ -42,8 +42,13 @@ class Step(NamedTuple):
     kind: str
     inputs: tuple[Reference, ...]
     define: Define
-    schema: Schema
+    node: Node
     window: Callable[[Literals], int] | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of its rows."""
+        return self.node.schema
 
     @property
     def ordered(self) -> bool:
@@ -86,29 +91,29 @@ class _Writer:
                 return self._select(source, predicate, node)
             case Project(source, columns):
                 below = self.write(source)
-                return self._add("project", (below,), self._columns(columns, False), node.schema)
+                return self._add("project", (below,), self._columns(columns, False), node)
             case Union(left, right):
                 inputs = (self.write(left), self.write(right))
-                return self._add("union", inputs, lambda p: None, node.schema)
+                return self._add("union", inputs, lambda p: None, node)
             case SequenceNode(left, right, predicate):
                 inputs = (self.write(left), self.write(right))
-                return self._add("sequence", inputs, self._predicate(predicate, True), node.schema)
+                return self._add("sequence", inputs, self._predicate(predicate, True), node)
             case Iterate(left, right):
                 inputs = (self.write(left), self.write(right))
-                return self._add("iterate", inputs, self._iteration(node), node.schema)
+                return self._add("iterate", inputs, self._iteration(node), node)
             case InstanceAggregate(source, group_by, aggregates):
                 below = self.write(source)
                 define = self._aggregation(group_by, aggregates, None)
-                return self._add("instance_aggregate", (below,), define, node.schema)
+                return self._add("instance_aggregate", (below,), define, node)
             case WindowAggregate(source, group_by, aggregates, window):
                 below = self.write(source)
                 define = self._aggregation(group_by, aggregates, self._window(window, 1))
-                return self._add("window_aggregate", (below,), define, node.schema)
+                return self._add("window_aggregate", (below,), define, node)
             case WindowJoin(left, right, predicate, window):
                 inputs = (self.write(left), self.write(right))
                 define = self._predicate(predicate, True)
                 reach = self._window(window, 0)
-                return self._add("window_join", inputs, define, node.schema, reach)
+                return self._add("window_join", inputs, define, node, reach)
             case _:
                 assert_never(node)
 
@@ -117,10 +122,10 @@ class _Writer:
         kind: str,
         inputs: tuple[Reference, ...],
         define: Define,
-        schema: Schema,
+        node: Node,
         window: Callable[[Literals], int] | None = None,
     ) -> int:
-        self.steps.append(Step(kind, inputs, define, schema, window))
+        self.steps.append(Step(kind, inputs, define, node, window))
         return len(self.steps) - 1
 
     def _select(self, source: Node, predicate: Expression, node: Select) -> Reference:
@@ -128,7 +133,7 @@ class _Writer:
         shape, constants = self._shapes.of(predicate, False)
         if shape.always:
             return below
-        return self._add("select", (below,), lambda p: Definition(shape, constants(p)), node.schema)
+        return self._add("select", (below,), lambda p: Definition(shape, constants(p)), node)
 
     def _predicate(self, node: Expression, binary: bool) -> Callable[[Literals], Definition]:
         shape, constants = self._shapes.of(node, binary)

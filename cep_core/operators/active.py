@@ -49,6 +49,12 @@ class ActiveIndex:
         self._always: dict[Any, None] = {}
 
     @property
+    def right(self) -> Operator:
+        """The right stream."""
+        assert self._right is not None
+        return self._right
+
+    @property
     def label(self) -> str:
         """The name for messages: that of the states."""
         return ", ".join(state.label for state in list(self.states)[:3])

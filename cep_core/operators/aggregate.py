@@ -265,8 +265,10 @@ class Aggregate(MOp):
                     kept += [[row, held] for _, row, _ in fragment.rows]
         return sorted(kept, key=lambda one: one[0][1])
 
-    def load(self, row: Row, operators: list[Operator]) -> None:
-        """Take a row back from a snapshot."""
+    def waiting_port(self) -> Port:
+        return self._port
+
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         by_share: dict[Share, list[int]] = {}
         for operator in operators:
             share = self._shares[cast(Aggregation, operator.wanted.definition)]

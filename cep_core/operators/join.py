@@ -104,8 +104,7 @@ class WindowJoin(MOp):
                 kept.append([row, held, side])
         return kept
 
-    def load(self, row: Row, operators: list[Operator], side: int) -> None:
-        """Take a row back from a snapshot."""
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         slots = sorted({operator.wanted.inputs[side].slot for operator in operators})
         self._keep(side, row, members_of(slots))
 

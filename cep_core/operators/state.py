@@ -176,8 +176,10 @@ class State(MOp):
         owners = {operator.slot: number(operator) for operator in self.operators}
         return [[row, [owners[slot] for slot in slots_of(members)]] for row, members in self.kept()]
 
-    def load(self, row: Row, operators: list[Operator]) -> None:
-        """Take an instance back from a snapshot."""
+    def waiting_port(self) -> Port:
+        return self._left.port
+
+    def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         had = self._count
         self.install((row, members_of(sorted(operator.slot for operator in operators))))
         if self._count and not had:
@@ -217,6 +219,17 @@ class State(MOp):
         assert self._bound is not None
         self._eviction = time + self._bound // 2
         self._lane.evict_at(self._eviction, self)
+
+    def indexes(self) -> str:
+        """Return what the indexes answer, in words."""
+        found = []
+        if self.place is not None:
+            found.append(f"AN-index on {len(self.place.columns)} equalities")
+        if self._left_key is not None:
+            found.append("AI-index on dynamic equality")
+        if self._bound is not None:
+            found.append(f"instances are dropped after {self._bound} ticks")
+        return "; ".join(found)
 
     # -- the filter predicate --------------------------------------------------------------
 

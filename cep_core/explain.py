@@ -1,0 +1,49 @@
+"""What a query became, in words: operators, whom it shares them with, which index answers what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from cep_core.edges import EDGE_RULES
+from cep_core.graph import indexed, name_of
+from cep_core.mop import Operator
+from cep_core.steps import Step
+from cep_core.text import operator_in_words
+
+_EDGES = {
+    "sequence": "NEXT",
+    "iterate": "FOLD",
+    "window_aggregate": "WINDOW",
+    "instance_aggregate": "AT INSTANT",
+    "window_join": "JOIN",
+}
+
+
+def in_words(head: str, steps: Sequence[tuple[Step, Sequence[Any], Operator]], output: str) -> str:
+    """Return a query's operators as text, one a line, lower ones first, with the rules of time.
+
+    ``steps`` are (step, literals, operator in the plan).
+    """
+    lines, edges = [head], dict[str, None]()
+    for step, literals, operator in steps:
+        lines.append(f"  {name_of(operator)}  {operator_in_words(step.node, literals)}")
+        below = ", ".join(name_of(source) for source in operator.wanted.inputs)
+        lines.append(f"      reads {below}; {_sharing(operator)}")
+        answered = indexed(operator)
+        if answered:
+            lines.append(f"      {answered}")
+        if step.kind in _EDGES:
+            edges[str(EDGE_RULES[_EDGES[step.kind]])] = None
+    lines.append(f"  output  {output}")
+    return "\n".join([*lines, *(f"  {edge}" for edge in edges)])
+
+
+def _sharing(operator: Operator) -> str:
+    mop = operator.mop
+    assert mop is not None
+    readers = operator.uses
+    same = "this query only" if readers <= 2 else f"{readers} readers"
+    others = len(mop.operators) - 1
+    mops = f", {others} other operator{'s' * (others != 1)} in {mop.label}" if others else ""
+    return f"used by {same}{mops}"

@@ -1,0 +1,57 @@
+"""The event languages: each a function from text to algebra.
+
+A language splits the literals out of a text (`split`), so that queries of one shape are prepared
+once, and turns a text into algebra (`prepare`).  `LANGUAGES` has them by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from cep_core import air, automata
+from cep_core.algebra import Node, streams_of
+from cep_core.errors import AlgebraError, UnknownName, near_miss
+from cep_core.expressions import Function
+from cep_core.languages.cel import Catalog, Prepared
+from cep_core.languages.cel import prepare as prepare_cel
+from cep_core.languages.tokens import split
+
+__all__ = ["LANGUAGES", "Catalog", "Language", "Prepared", "prepare_node"]
+
+
+class Language(NamedTuple):
+    """How texts of a language are read.
+
+    ``split`` gives the shape of a text, the values of its literals, and the name that it publishes;
+    ``prepare`` the algebra, with the literals as parameters numbered in the same order.
+    """
+
+    split: Callable[[str, int], tuple[str, tuple[Any, ...], str | None]]
+    prepare: Callable[[str, Catalog, int, Mapping[str, Function]], Prepared]
+
+
+def prepare_node(node: Node, catalog: Catalog) -> Prepared:
+    """Return an expression of the algebra as a query; its streams have to be as it knows them."""
+    reads = streams_of(node)
+    for stream in reads.values():
+        if catalog.schema(stream.name) != stream.schema:
+            raise AlgebraError(
+                f"there is no stream {stream.name}{stream.schema}",
+                hint=near_miss(stream.name, catalog.names()),
+                kind=UnknownName,
+            )
+    return Prepared(node, None, (), tuple(reads))
+
+
+def _prepare_air(
+    text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
+) -> Prepared:
+    """Return an automaton as a query."""
+    return prepare_node(automata.expression(air.from_xml(text)), catalog)
+
+
+LANGUAGES: Mapping[str, Language] = {
+    "cel": Language(split, prepare_cel),
+    "air": Language(lambda text, _: (text, (), None), _prepare_air),
+}

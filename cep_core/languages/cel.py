@@ -1,0 +1,488 @@
+"""CEL, Cayuga's event language (Hong 2009, section 4.2.2), with windows, joins and instants.
+
+    query   := [SELECT items] FROM stream [GROUP BY names] [WINDOW w | AT INSTANT] [PUBLISH name]
+    stream  := operand { NEXT [{p}] operand | FOLD{p, q, aggregates} operand
+                       | JOIN{p, w} operand | UNION operand }          left to right
+    operand := name | FILTER{p} operand | ( stream ) | ( query )
+
+What is inside braces is read after the second operand, whose attributes it may name; so parsing,
+resolving names and building the algebra are one pass.  Literals become parameters: the result
+serves all queries of the same shape (`cep_core.languages.tokens`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from cep_core import algebra
+from cep_core.algebra import AGGREGATES, Aggregate, Node
+from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownName, near_miss
+from cep_core.events import Schema
+from cep_core.expressions import TRUE, Column, Expression, Function, Parameter, type_of
+from cep_core.languages.formula import Reader, Scope, formula
+from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams
+from cep_core.languages.tokens import Token, tokens
+
+_LONGEST = 100_000  # characters of a query
+_OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
+_ENDS = ("GROUP", "WINDOW", "AT", "PUBLISH")
+_KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTANT")
+
+
+class Catalog(Protocol):
+    """The streams that a query may read."""
+
+    def schema(self, name: str) -> Schema | None:
+        """Return a stream's schema, None if there is no such stream."""
+
+    def names(self) -> Iterable[str]:
+        """Return the names of all streams."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A query as algebra, its literals as parameters.
+
+    ``inner`` are sub-queries that publish, innermost first: they are parts of the node.
+    """
+
+    node: Node
+    publishes: str | None
+    inner: tuple[tuple[str, Node], ...]
+    reads: tuple[str, ...]
+
+
+def prepare(
+    text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
+) -> Prepared:
+    """Return a query as algebra; raises QueryError with the place of what is wrong."""
+    if len(text) > _LONGEST:
+        raise QueryError(f"a query has at most {_LONGEST} characters", text[:100], Span(0, 1))
+    reader = Reader(text, list(tokens(text, ticks_per_second)))
+    parser = _Parser(reader, catalog, functions)
+    try:
+        return parser.whole()
+    except AlgebraError as error:
+        raise QueryError.of(error, text) from None
+
+
+@dataclass(slots=True)
+class _Parser:
+    reader: Reader
+    catalog: Catalog
+    functions: Mapping[str, Function]
+    inner: list[tuple[str, Node]] = field(default_factory=list)
+    reads: dict[str, None] = field(default_factory=dict)
+
+    def whole(self) -> Prepared:
+        """Read the text."""
+        if not self.reader.is_word("SELECT", "FROM"):
+            raise self.reader.expected("SELECT or FROM")
+        node, publishes = self._query()
+        self.reader.take_sign(";")
+        if self.reader.token.kind != "end":
+            raise self.reader.expected("the end of the query, NEXT, FOLD, JOIN, UNION or PUBLISH")
+        names = [name for name, _ in self.inner] + ([publishes] if publishes else [])
+        for name in names:
+            if name in self.reads or names.count(name) > 1:
+                raise AlgebraError(
+                    f"the query would publish {name} and read it, or publish it twice"
+                )
+        return Prepared(node, publishes, tuple(self.inner), tuple(self.reads))
+
+    # -- queries ---------------------------------------------------------------------------
+
+    def _query(self) -> tuple[Node, str | None]:
+        """Read a query; the items of SELECT once the stream is known."""
+        reader = self.reader
+        items: list[Reader] = []
+        start = reader.token.span
+        if reader.take_word("SELECT"):
+            items = list(self._parts(lambda: reader.is_word("FROM")))
+        if not reader.take_word("FROM"):
+            raise reader.expected("FROM")
+        source = self._stream()
+        groups = self._groups()
+        node = self._selected(source, items, groups, start)
+        publishes = None
+        if reader.take_word("PUBLISH"):
+            publishes = self._name("the name of a stream").text
+        return node, publishes
+
+    def _groups(self) -> list[Token] | None:
+        """Read GROUP BY; None without it."""
+        if not self.reader.take_word("GROUP"):
+            return None
+        if not self.reader.take_word("BY"):
+            raise self.reader.expected("BY")
+        names = [self._name("an attribute")]
+        while self.reader.take_sign(","):
+            names.append(self._name("an attribute"))
+        return names
+
+    def _selected(
+        self, source: Node, items: list[Reader], groups: list[Token] | None, span: Span
+    ) -> Node:
+        reader = self.reader
+        window: Expression | None = None
+        at_instant = False
+        if reader.take_word("WINDOW"):
+            if reader.token.kind != "literal" or not isinstance(reader.token.value, int):
+                raise reader.expected("a duration, such as 5 s,")
+            token = reader.next()
+            window = Parameter(token.literal, int, span=token.span)
+        elif reader.take_word("AT"):
+            if not reader.take_word("INSTANT"):
+                raise reader.expected("INSTANT")
+            at_instant = True
+        if window is not None or at_instant:
+            return self._aggregated(source, items, groups or [], window, span)
+        if groups is not None:
+            raise reader.expected("WINDOW or AT INSTANT, which GROUP BY needs,")
+        return self._projected(source, items)
+
+    def _projected(self, source: Node, items: list[Reader]) -> Node:
+        if not items:
+            return source
+        scope = OneStream(source.schema, decorated=False)
+        columns: list[tuple[str, Expression]] = []
+        for item in items:
+            if item.take_sign("*"):
+                columns += [(n, Column(2, place)) for place, n in enumerate(source.schema.names)]
+                self._ended(item, "a comma or FROM")
+            else:
+                columns.append(self._item(item, scope))
+        return self._project(source, columns)
+
+    def _project(self, source: Node, columns: list[tuple[str, Expression]]) -> Node:
+        """Return a projection, unless it changes nothing."""
+        same = [(name, Column(2, place)) for place, name in enumerate(source.schema.names)]
+        if columns == same:
+            return source
+        return algebra.project(source, columns, self.functions)
+
+    def _item(self, item: Reader, scope: Scope) -> tuple[str, Expression]:
+        """Read `expression [AS name]`."""
+        first = item.token
+        expression = formula(item, scope, _NoAggregates(self.functions))
+        plain = item.at == 1 and first.kind == "name"
+        if item.take_word("AS"):
+            name = self._name("a name", item).text
+        elif plain:
+            name = first.text
+        else:
+            raise item.expected("AS and a name, which an expression needs,")
+        self._ended(item, "a comma or FROM")
+        return name, expression
+
+    def _aggregated(
+        self,
+        source: Node,
+        items: list[Reader],
+        groups: list[Token],
+        window: Expression | None,
+        span: Span,
+    ) -> Node:
+        scope = OneStream(source.schema, decorated=False)
+        group_by = tuple(scope.resolve(None, one.text, one.span).index for one in groups)
+        calls = _Calls(scope, len(group_by))
+        grouped = Grouped(source.schema, group_by)
+        columns = [self._aggregate_item(item, grouped, calls) for item in items]
+        found = [(f"\0{place}", one) for place, one in enumerate(calls.found)]
+        if not found:
+            raise AlgebraError("WINDOW and AT INSTANT need an aggregate in SELECT", span=span)
+        if window is None:
+            node: Node = algebra.instance_aggregate(source, group_by, found, self.functions, span)
+        else:
+            node = algebra.window_aggregate(source, group_by, found, window, self.functions, span)
+        return self._renamed(node, columns)
+
+    def _renamed(self, node: Node, columns: list[tuple[str, Expression]]) -> Node:
+        """Return an aggregation under the names of SELECT; a projection only where it differs."""
+        in_place = [Column(2, place) for place in range(len(node.schema))]
+        if [column for _, column in columns] != in_place:
+            return algebra.project(node, columns, self.functions)
+        schema = Schema(tuple(name for name, _ in columns), node.schema.types)
+        twice = [name for name in schema.names if schema.names.count(name) > 1]
+        if twice:
+            raise AlgebraError(
+                f"the result would have the attribute {twice[0]} twice", kind=SchemaFault
+            )
+        return replace(node, schema=schema)
+
+    def _aggregate_item(
+        self, item: Reader, grouped: Grouped, calls: _Calls
+    ) -> tuple[str, Expression]:
+        """Read an item of aggregates, grouped attributes, and what is computed of them."""
+        first = item.token
+        if item.is_sign("*"):
+            raise item.expected("an aggregate or an attribute of GROUP BY")
+        expression = formula(item, grouped, calls)
+        if item.take_word("AS"):
+            name = self._name("a name", item).text
+        elif first.kind == "name" and isinstance(expression, Column):
+            inside = [token.text for token in item.tokens[2 : item.at - 1] if token.kind == "name"]
+            name = "_".join([first.text, *inside]) if item.at > 1 else first.text
+        else:
+            raise item.expected("AS and a name, which an expression needs,")
+        self._ended(item, "a comma or FROM")
+        return name, expression
+
+    # -- streams ---------------------------------------------------------------------------
+
+    def _stream(self) -> Node:
+        reader = self.reader
+        node = self._operand()
+        while reader.is_word(*_OPERATORS):
+            operator = reader.next()
+            match operator.text.upper():
+                case "NEXT":
+                    braces = self._braces() if reader.is_sign("{") else []
+                    node = self._next(node, braces, self._operand(), operator)
+                case "FOLD":
+                    braces = self._braces()
+                    node = self._fold(node, braces, self._operand(), operator)
+                case "JOIN":
+                    braces = self._braces()
+                    node = self._join(node, braces, self._operand(), operator)
+                case _:
+                    node = algebra.union(node, self._operand(), operator.span)
+        return node
+
+    def _operand(self) -> Node:
+        reader = self.reader
+        token = reader.token
+        if reader.take_word("FILTER"):
+            return self._filter()
+        if reader.take_sign("("):
+            reader.deeper()
+            node = self._parenthesised()
+            reader.depth -= 1
+            reader.expect_sign(")")
+            return node
+        if token.kind != "name" or token.text.upper() in _KEYWORDS:
+            hint = "a sub-query stands in parentheses" if reader.is_word("SELECT") else None
+            raise reader.expected("a stream, FILTER or '('", hint)
+        reader.next()
+        schema = self.catalog.schema(token.text)
+        if schema is None:
+            hint = near_miss(token.text, self.catalog.names())
+            message = f"there is no stream {token.text}"
+            raise AlgebraError(message, hint=hint, span=token.span, kind=UnknownName)
+        self.reads[token.text] = None
+        return algebra.stream(token.text, schema)
+
+    def _parenthesised(self) -> Node:
+        if not self.reader.is_word("SELECT", "FROM"):
+            return self._stream()
+        node, publishes = self._query()
+        if publishes is not None:
+            self.inner.append((publishes, node))
+        return node
+
+    def _filter(self) -> Node:
+        reader = self.reader
+        braces = self._braces()
+        reader.deeper()
+        source = self._operand()
+        reader.depth -= 1
+        (part,) = self._exactly(braces, 1, "FILTER{predicate}")
+        predicate = self._predicate(part, OneStream(source.schema))
+        return algebra.select(source, predicate, self.functions)
+
+    def _next(self, left: Node, braces: list[Reader], right: Node, operator: Token) -> Node:
+        predicate: Expression = TRUE
+        if braces:
+            (part,) = self._exactly(braces, 1, "NEXT{predicate}")
+            predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
+        return algebra.sequence(left, right, predicate, self.functions, operator.span)
+
+    def _join(self, left: Node, braces: list[Reader], right: Node, operator: Token) -> Node:
+        part, window = self._exactly(braces, 2, "JOIN{predicate, window}")
+        predicate = self._predicate(part, TwoStreams(left.schema, right.schema))
+        token = window.token
+        if token.kind != "literal" or not isinstance(token.value, int):
+            raise window.expected("a window, such as 5 s,")
+        window.next()
+        self._ended(window, "'}'")
+        span = Parameter(token.literal, int, span=token.span)
+        return algebra.window_join(left, right, predicate, span, self.functions, operator.span)
+
+    def _fold(self, left: Node, braces: list[Reader], right: Node, operator: Token) -> Node:
+        if len(braces) < 2:
+            form = "FOLD{which event is next, how long it goes on, aggregates}"
+            raise self.reader.fault("FOLD has at least two parts", operator.span, hint=form)
+        parts = [part for part in braces[2:] if part.token.kind != "end"]
+        names = tuple(_given_name(part, self.reader.text) for part in parts)
+        for token in names:
+            if token.text in right.schema.names:
+                raise AlgebraError(
+                    f"the second stream has an attribute {token.text}, too",
+                    hint="give the aggregate another name",
+                    span=token.span,
+                    kind=SchemaFault,
+                )
+        scope, expressions = self._folded(left.schema, right.schema, names, parts, operator.span)
+        wanted, going = (self._predicate(part, scope) for part in braces[:2])
+        kinds = scope.layout.types[len(scope.layout) - len(names) :]
+        texts = [token.text for token in names]
+        aggregates = list(zip(texts, expressions, kinds, strict=True))
+        return algebra.iterate(
+            left, right, wanted, going, aggregates, self.functions, operator.span
+        )
+
+    def _folded(
+        self,
+        left: Schema,
+        right: Schema,
+        names: tuple[Token, ...],
+        parts: list[Reader],
+        span: Span,
+    ) -> tuple[Iterations, list[Expression]]:
+        """Return the scope of a FOLD and its aggregates, whose types may depend on one another."""
+        texts = tuple(token.text for token in names)
+        kinds = [
+            left.types[left.names.index(text)] if text in left.names else float for text in texts
+        ]
+        expressions: list[Expression] = []
+        for _ in range(1 + len(names)):
+            layout, _ = algebra.iterated_schema(left, right, texts, kinds, span)
+            scope = Iterations(left, right, texts, layout)
+            if not expressions:
+                expressions = [self._aggregate_of(part, scope) for part in parts]
+            found = [type_of(one, scope.types(), self.functions) for one in expressions]
+            fresh = [
+                kind if text in left.names else (computed or float)
+                for text, kind, computed in zip(texts, kinds, found, strict=True)
+            ]
+            if fresh == kinds:
+                break
+            kinds = fresh
+        return scope, expressions
+
+    def _aggregate_of(self, part: Reader, scope: Iterations) -> Expression:
+        expression = formula(part, scope)
+        if not part.take_word("AS"):
+            raise part.expected("AS and a name")
+        self._name("a name", part)
+        self._ended(part, "a comma or '}'")
+        return expression
+
+    # -- pieces ----------------------------------------------------------------------------
+
+    def _predicate(self, part: Reader, scope: Scope) -> Expression:
+        if part.token.kind == "end":
+            return TRUE
+        predicate = formula(part, scope)
+        self._ended(part, "AND, OR, a comma or '}'")
+        return predicate
+
+    def _braces(self) -> list[Reader]:
+        """Go past braces; return their parts, to be read later."""
+        self.reader.expect_sign("{")
+        parts = list(self._parts(lambda: self.reader.is_sign("}")))
+        self.reader.expect_sign("}")
+        return parts
+
+    def _parts(self, is_end: _Test) -> Iterator[Reader]:
+        """Yield what commas separate up to an end, which is not taken."""
+        reader = self.reader
+        start, open_parentheses = reader.at, 0
+        while True:
+            token = reader.token
+            stop = open_parentheses == 0 and (is_end() or reader.is_sign(","))
+            if stop or token.kind == "end" or reader.is_sign("{", "}"):
+                ended = Token("end", token.text, token.span)
+                yield Reader(reader.text, [*reader.tokens[start : reader.at], ended])
+                if not reader.is_sign(",") or token.kind == "end":
+                    return
+                start = reader.at + 1
+            open_parentheses += reader.is_sign("(") - reader.is_sign(")")
+            reader.next()
+
+    def _exactly(self, parts: list[Reader], count: int, form: str) -> list[Reader]:
+        if len(parts) != count:
+            token = parts[min(len(parts), count + 1) - 1].tokens[-1]
+            raise self.reader.fault(
+                f"{form} has {count} part{'s' * (count != 1)}, not {len(parts)}", token.span
+            )
+        return parts
+
+    def _ended(self, part: Reader, what: str) -> None:
+        if part.token.kind != "end":
+            raise part.expected(what)
+
+    def _name(self, what: str, reader: Reader | None = None) -> Token:
+        reader = reader or self.reader
+        if reader.token.kind != "name" or reader.token.text.upper() in _KEYWORDS:
+            raise reader.expected(what)
+        return reader.next()
+
+
+class _Test(Protocol):
+    def __call__(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _NoAggregates:
+    """SELECT without WINDOW and AT INSTANT: what aggregates elsewhere is refused."""
+
+    functions: Mapping[str, Function]
+
+    @property
+    def inside(self) -> Scope:
+        raise AssertionError("no arguments are read")
+
+    def takes(self, name: Token) -> bool:
+        if name.text.upper() in AGGREGATES and name.text not in self.functions:
+            raise AlgebraError(
+                f"{name.text.upper()} needs to know over which events",
+                hint="add WINDOW and a duration, or AT INSTANT, after the stream",
+                span=name.span,
+            )
+        return False
+
+    def made(self, name: Token, arguments: list[Expression] | None) -> Expression:
+        raise AssertionError("nothing is taken")
+
+
+@dataclass(slots=True)
+class _Calls:
+    """The aggregates of a SELECT, each once; they come after the grouped columns."""
+
+    inside: OneStream
+    groups: int
+    found: list[Aggregate] = field(default_factory=list)
+
+    def takes(self, name: Token) -> bool:
+        return name.text.upper() in AGGREGATES
+
+    def made(self, name: Token, arguments: list[Expression] | None) -> Expression:
+        one = _aggregate(name.text.upper(), arguments, name)
+        if one not in self.found:
+            self.found.append(one)
+        return Column(2, self.groups + self.found.index(one))
+
+
+def _aggregate(function: str, arguments: list[Expression] | None, name: Token) -> Aggregate:
+    """Return an aggregate of its arguments; None stands for `*`."""
+    given = arguments or []
+    wanted = 2 if function.startswith("ARG") else 1
+    if function == "COUNT" and not given:
+        return Aggregate(function, None)
+    if len(given) != wanted:
+        raise AlgebraError(
+            f"{function} takes {wanted} argument{'s' * (wanted != 1)}, not {len(given)}",
+            span=name.span,
+        )
+    return Aggregate(function, given[0], given[1] if wanted == 2 else None)
+
+
+def _given_name(part: Reader, text: str) -> Token:
+    """Return the name at the end of `expression AS name`."""
+    if len(part.tokens) < 4 or part.tokens[-3].text.upper() != "AS":
+        last = part.tokens[-1]
+        raise QueryError("an aggregate of FOLD ends with AS and a name", text, last.span)
+    return part.tokens[-2]

@@ -1,0 +1,264 @@
+"""Expressions in text: OR, AND, NOT, comparisons, arithmetic, functions, names, literals.
+
+Read by precedence, loosest first.  Comparisons may be chained: `a <= b <= c` is both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, cast
+
+from cep_core.errors import QueryError, Span
+from cep_core.expressions import (
+    And,
+    Arithmetic,
+    Call,
+    Compare,
+    Comparison,
+    Constant,
+    Duration,
+    Expression,
+    Negative,
+    Not,
+    Or,
+    Parameter,
+)
+from cep_core.languages.tokens import Token
+
+DEEPEST = 100  # parentheses, NOTs and minus signs inside one another
+_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+_OPERATORS: dict[str, Literal["+", "-", "*", "/", "%"]] = {
+    "+": "+",
+    "-": "-",
+    "*": "*",
+    "/": "/",
+    "%": "%",
+}
+_WORDS = {"TRUE": True, "FALSE": False, "NULL": None}
+
+
+class Scope(Protocol):
+    """What names mean."""
+
+    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+        """Return what a name stands for; the decorator is "1", "2", "" (for $.) or None."""
+
+
+class Aggregates(Protocol):
+    """Calls that aggregate: their arguments have another scope."""
+
+    @property
+    def inside(self) -> Scope:
+        """What names mean in their arguments."""
+
+    def takes(self, name: Token) -> bool:
+        """Return whether a function aggregates."""
+
+    def made(self, name: Token, arguments: list[Expression] | None) -> Expression:
+        """Return what stands for the call; None are the arguments of COUNT(*)."""
+
+
+class Reader:
+    """A position in a sequence of tokens; the last token stands for what comes after."""
+
+    def __init__(self, text: str, tokens: Sequence[Token]) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.at = 0
+        self.depth = 0
+
+    @property
+    def token(self) -> Token:
+        """The next token."""
+        return self.tokens[self.at]
+
+    def is_word(self, *words: str) -> bool:
+        """Return whether a keyword is next."""
+        return self.token.kind == "name" and self.token.text.upper() in words
+
+    def is_sign(self, *signs: str) -> bool:
+        """Return whether a sign is next."""
+        return self.token.kind == "sign" and self.token.text in signs
+
+    def next(self) -> Token:
+        """Return the next token and go on."""
+        token = self.token
+        if token.kind != "end":
+            self.at += 1
+        return token
+
+    def take_word(self, *words: str) -> bool:
+        """Go past a keyword if it is next."""
+        if self.is_word(*words):
+            self.at += 1
+            return True
+        return False
+
+    def take_sign(self, *signs: str) -> bool:
+        """Go past a sign if it is next."""
+        if self.is_sign(*signs):
+            self.at += 1
+            return True
+        return False
+
+    def expect_sign(self, sign: str, why: str = "") -> Token:
+        """Go past a sign that has to be next."""
+        if not self.is_sign(sign):
+            raise self.expected(f"{sign!r}{why}")
+        return self.next()
+
+    def expected(self, what: str, hint: str | None = None) -> QueryError:
+        """Return the error for something else than expected."""
+        found = self.token.text or "the end"
+        shown = found if self.token.kind == "end" else repr(found)
+        return self.fault(f"{what} is expected here, not {shown}", self.token.span, hint)
+
+    def fault(self, message: str, span: Span, hint: str | None = None) -> QueryError:
+        """Return an error at a place."""
+        return QueryError(message, self.text, span, hint=hint)
+
+    def deeper(self) -> None:
+        """Go one level of nesting down, if there is one left."""
+        self.depth += 1
+        if self.depth > DEEPEST:
+            raise self.fault(f"this is nested more than {DEEPEST} deep", self.token.span)
+
+
+def formula(reader: Reader, scope: Scope, aggregates: Aggregates | None = None) -> Expression:
+    """Read an expression."""
+    return _Formula(reader, scope, aggregates).disjunction()
+
+
+class _Formula:
+    def __init__(self, reader: Reader, scope: Scope, aggregates: Aggregates | None) -> None:
+        self._reader = reader
+        self._scope = scope
+        self._aggregates = aggregates
+
+    def disjunction(self) -> Expression:
+        items = [self._conjunction()]
+        while self._reader.take_word("OR"):
+            items.append(self._conjunction())
+        return items[0] if len(items) == 1 else Or(tuple(items), span=items[0].span)
+
+    def _conjunction(self) -> Expression:
+        items = [self._negation()]
+        while self._reader.take_word("AND"):
+            items.append(self._negation())
+        return items[0] if len(items) == 1 else And(tuple(items), span=items[0].span)
+
+    def _negation(self) -> Expression:
+        span = self._reader.token.span
+        if not self._reader.take_word("NOT"):
+            return self._comparison()
+        self._reader.deeper()
+        item = self._negation()
+        self._reader.depth -= 1
+        return Not(item, span=span)
+
+    def _comparison(self) -> Expression:
+        left = self._sum()
+        found: list[Expression] = []
+        while self._reader.is_sign(*_COMPARISONS):
+            sign = self._reader.next()
+            right = self._sum()
+            operator = cast(Comparison, sign.text)
+            found.append(Compare(operator, left, right, span=_between(left, right)))
+            left = right
+        if not found:
+            return left
+        return found[0] if len(found) == 1 else And(tuple(found), span=found[0].span)
+
+    def _sum(self) -> Expression:
+        left = self._product()
+        while self._reader.is_sign("+", "-"):
+            sign = self._reader.next()
+            right = self._product()
+            operator = _OPERATORS[sign.text]
+            left = Arithmetic(operator, left, right, span=_between(left, right))
+        return left
+
+    def _product(self) -> Expression:
+        left = self._signed()
+        while self._reader.is_sign("*", "/", "%"):
+            sign = self._reader.next()
+            right = self._signed()
+            operator = _OPERATORS[sign.text]
+            left = Arithmetic(operator, left, right, span=_between(left, right))
+        return left
+
+    def _signed(self) -> Expression:
+        span = self._reader.token.span
+        if not self._reader.take_sign("-"):
+            return self._atom()
+        self._reader.deeper()
+        operand = self._signed()
+        self._reader.depth -= 1
+        return Negative(operand, span=span)
+
+    def _atom(self) -> Expression:
+        reader = self._reader
+        token = reader.token
+        if token.kind == "literal":
+            reader.next()
+            return Parameter(token.literal, type(token.value), span=token.span)
+        if token.kind == "decorator":
+            reader.next()
+            name = reader.token
+            if name.kind != "name":
+                raise reader.expected(f"an attribute after {token.text}")
+            reader.next()
+            span = Span(token.span.start, name.span.end)
+            return self._scope.resolve(token.text[1:-1], name.text, span)
+        if reader.take_sign("("):
+            reader.deeper()
+            inner = self.disjunction()
+            reader.depth -= 1
+            reader.expect_sign(")")
+            return inner
+        if token.kind != "name" or token.text.upper() in _NOT_NAMES:
+            raise reader.expected("a value")
+        reader.next()
+        if reader.is_sign("("):
+            return self._call(token)
+        word = token.text.upper()
+        if word in _WORDS:
+            return Constant(_WORDS[word], span=token.span)
+        if word == "DUR":
+            return Duration(span=token.span)
+        return self._scope.resolve(None, token.text, token.span)
+
+    def _call(self, name: Token) -> Expression:
+        reader, aggregates = self._reader, self._aggregates
+        reader.expect_sign("(")
+        reader.deeper()
+        if aggregates is None or not aggregates.takes(name):
+            arguments = self._arguments()
+            end = reader.expect_sign(")")
+            reader.depth -= 1
+            return Call(name.text, tuple(arguments), span=Span(name.span.start, end.span.end))
+        if name.text.upper() == "COUNT" and reader.take_sign("*"):
+            made = aggregates.made(name, None)
+        else:
+            inner = _Formula(reader, aggregates.inside, None)
+            made = aggregates.made(name, inner._arguments())
+        reader.expect_sign(")")
+        reader.depth -= 1
+        return made
+
+    def _arguments(self) -> list[Expression]:
+        if self._reader.is_sign(")"):
+            return []
+        arguments = [self.disjunction()]
+        while self._reader.take_sign(","):
+            arguments.append(self.disjunction())
+        return arguments
+
+
+_NOT_NAMES = ("AND", "OR", "AS", "FROM", "SELECT", "PUBLISH", "NEXT", "FOLD", "JOIN", "UNION")
+
+
+def _between(left: Expression, right: Expression) -> Span | None:
+    if left.span is None or right.span is None:
+        return None
+    return Span(left.span.start, right.span.end)

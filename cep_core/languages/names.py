@@ -1,0 +1,144 @@
+"""Which attribute a name means: scopes of predicates, by the streams that they stand between.
+
+`$1.x` is an attribute of the first stream, `$2.x` of the second, `$.x` of the last iteration
+(Hong 2009, section 4.2.2).  A decorator may be left out where only one stream has the name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
+from cep_core.events import Schema
+from cep_core.expressions import Column, Expression
+
+_FOLD_ONLY = "$. names the last iteration of a FOLD"
+
+
+@dataclass(frozen=True, slots=True)
+class OneStream:
+    """The names of FILTER (and SELECT, where decorators are not allowed)."""
+
+    schema: Schema
+    decorated: bool = True
+
+    def resolve(self, decorator: str | None, name: str, span: Span) -> Column:
+        """Return the column of a name."""
+        if decorator is not None and not self.decorated:
+            raise _fault(
+                "decorators belong into the predicates of FILTER, NEXT, FOLD and JOIN", span
+            )
+        if decorator not in (None, "1"):
+            raise _fault(f"there is one stream here, so ${decorator}. names nothing", span)
+        place = _place(self.schema, name)
+        if place is None:
+            raise unknown(name, self.schema.names, span)
+        return Column(2, place, span=span)
+
+    def types(self) -> dict[int, tuple[type, ...]]:
+        """Return the types by side."""
+        return {2: self.schema.types}
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStreams:
+    """The names of NEXT and JOIN."""
+
+    first: Schema
+    second: Schema
+
+    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+        """Return the column of a name."""
+        if decorator == "":
+            raise _fault(f"{_FOLD_ONLY}; here there are $1. and $2.", span)
+        first, second = _place(self.first, name), _place(self.second, name)
+        if decorator is None and first is not None and second is not None:
+            raise ambiguous(name, (f"$1.{name}", f"$2.{name}"), span)
+        if first is not None and decorator in (None, "1"):
+            return Column(1, first, span=span)
+        if second is not None and decorator in (None, "2"):
+            return Column(2, second, span=span)
+        known = {"1": self.first.names, "2": self.second.names}
+        raise unknown(
+            name, known.get(decorator or "", (*self.first.names, *self.second.names)), span
+        )
+
+    def types(self) -> dict[int, tuple[type, ...]]:
+        """Return the types by side."""
+        return {1: self.first.types, 2: self.second.types}
+
+
+@dataclass(frozen=True, slots=True)
+class Iterations:
+    """The names of FOLD; ``layout`` is that of its instances (`algebra.iterated_schema`)."""
+
+    first: Schema
+    second: Schema
+    aggregates: tuple[str, ...]
+    layout: Schema
+
+    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+        """Return the column of a name."""
+        first, second = _place(self.first, name), _place(self.second, name)
+        later = (*self.second.names, *self.aggregates)
+        if decorator is None:
+            if second is not None:
+                raise ambiguous(name, (f"$1.{name}", f"$2.{name}", f"$.{name}"), span)
+            decorator = "" if name in self.aggregates else "1"
+        if decorator == "2" and second is not None:
+            return Column(2, second, span=span)
+        if decorator == "" and name in later:
+            return Column(1, len(self.first) + later.index(name), span=span)
+        if decorator in ("", "1") and first is not None:
+            return Column(1, first, span=span)
+        known = self.second.names if decorator == "2" else (*self.first.names, *self.aggregates)
+        raise unknown(name, known, span)
+
+    def types(self) -> dict[int, tuple[type, ...]]:
+        """Return the types by side."""
+        return {1: self.layout.types, 2: self.second.types}
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """The names beside aggregates: grouped attributes, by their place in the output."""
+
+    schema: Schema
+    group_by: tuple[int, ...]
+
+    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+        """Return the column of a name."""
+        column = OneStream(self.schema, decorated=False).resolve(decorator, name, span)
+        if column.index not in self.group_by:
+            message = f"{name} is neither grouped nor inside an aggregate"
+            raise AlgebraError(message, hint=f"add GROUP BY {name}", span=span)
+        return Column(2, self.group_by.index(column.index), span=span)
+
+
+def unknown(name: str, known: tuple[str, ...], span: Span) -> AlgebraError:
+    """Return the error for an attribute that is not there."""
+    hint = near_miss(name, dict.fromkeys(known))
+    return AlgebraError(f"there is no attribute {name}", hint=hint, span=span, kind=UnknownName)
+
+
+def ambiguous(name: str, ways: tuple[str, ...], span: Span) -> AlgebraError:
+    """Return the error for a name that both streams have."""
+    return AlgebraError(
+        f"both streams have an attribute {name}", hint=f"write {' or '.join(ways)}", span=span
+    )
+
+
+def _place(schema: Schema, name: str) -> int | None:
+    """Return the position of a name.
+
+    Where renaming has added "_1" because another name collides, the plain name still finds its
+    attribute if there is no other: Example 9 of Cayuga selects MaxPrice, which is MaxPrice_1.
+    """
+    for candidate in (name, f"{name}_1"):
+        if candidate in schema.names:
+            return schema.names.index(candidate)
+    return None
+
+
+def _fault(message: str, span: Span) -> AlgebraError:
+    return AlgebraError(message, span=span)

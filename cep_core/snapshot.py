@@ -1,0 +1,212 @@
+"""Snapshots: what the plan keeps, in numbers that do not depend on how it came about.
+
+Slots and m-ops depend on the history of registrations; the operators of the live queries, in order
+of registration, do not.  So a kept row is written with the positions of its operators in that
+list, and read back into whatever m-ops implement them now.  The bytes are msgpack with a version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple, TypeAlias
+
+import msgpack
+
+from cep_core import algebra, expressions
+from cep_core.channels import members_of, slots_of
+from cep_core.errors import SnapshotError
+from cep_core.events import TYPES, Row, Schema
+from cep_core.mop import MOp, Operator
+from cep_core.operators.active import ActiveIndex
+from cep_core.plan import Plan
+
+VERSION = 1
+_BIG, _OWN = 1, 2  # extension types: integers beyond 64 bits, values of the user's types
+Data: TypeAlias = Any
+
+
+class AttributeType(NamedTuple):
+    """A type of the user's for attributes: how its values are written to a snapshot and read."""
+
+    type: type
+    dump: Callable[[Any], str]
+    load: Callable[[str], Any]
+
+
+class Codec:
+    """Values, rows and algebra as plain data and back; ``types`` are the user's."""
+
+    def __init__(self, types: Iterable[AttributeType]) -> None:
+        self._own = {one.type.__name__: one for one in types}
+        self._types: dict[str, type] = {kind.__name__: kind for kind in TYPES}
+        self._types |= {name: one.type for name, one in self._own.items()}
+        modules = (algebra, expressions)
+        self._nodes: dict[str, Any] = {
+            name: made
+            for module in modules
+            for name, made in vars(module).items()
+            if isinstance(made, type) and is_dataclass(made)
+        }
+
+    def row(self, row: Row) -> list[Data]:
+        """Return a row as data."""
+        return [self._value(value) for value in row]
+
+    def node(self, node: Any) -> Data:
+        """Return algebra, or an expression, as data."""
+        if isinstance(node, Schema):
+            return ["Schema", list(node.names), [self.type_name(kind) for kind in node.types]]
+        if isinstance(node, type):
+            return ["type", self.type_name(node)]
+        if isinstance(node, tuple):
+            return ["tuple", *[self.node(part) for part in node]]
+        if is_dataclass(node):
+            values = {f.name: self.node(getattr(node, f.name)) for f in fields(node) if f.compare}
+            return ["node", type(node).__name__, values]
+        return ["value", self._value(node)]
+
+    def made(self, data: Data) -> Any:
+        """Return what `node` made data of."""
+        match data:
+            case ["Schema", names, kinds]:
+                return Schema(tuple(names), tuple(self.type_named(kind) for kind in kinds))
+            case ["type", name]:
+                return self.type_named(name)
+            case ["tuple", *parts]:
+                return tuple(self.made(part) for part in parts)
+            case ["node", name, values]:
+                return self._nodes[name](**{key: self.made(part) for key, part in values.items()})
+            case _:
+                return data[1]
+
+    def type_name(self, kind: type) -> str:
+        """Return the name of an attribute's type."""
+        if self._types.get(kind.__name__) is not kind:
+            raise SnapshotError(
+                f"values of type {kind.__name__} cannot be written to a snapshot",
+                hint="pass an AttributeType for it as types=[...] when the engine is made",
+            )
+        return kind.__name__
+
+    def type_named(self, name: str) -> type:
+        """Return the type of a name."""
+        if name not in self._types:
+            raise SnapshotError(
+                f"the snapshot has values of type {name}",
+                hint="pass its AttributeType as types=[...]",
+            )
+        return self._types[name]
+
+    def packed(self, data: Data) -> bytes:
+        """Return data as bytes."""
+        packed: bytes = msgpack.packb({"cep_core": VERSION, "data": data})
+        return packed
+
+    def unpacked(self, packed: bytes) -> Data:
+        """Return the data of bytes; raises SnapshotError."""
+        try:
+            found = msgpack.unpackb(packed, ext_hook=self._extension, strict_map_key=False)
+        except (ValueError, msgpack.exceptions.UnpackException) as error:
+            raise SnapshotError(f"these bytes are no snapshot: {error}") from None
+        if not isinstance(found, dict) or "cep_core" not in found:
+            raise SnapshotError("these bytes are no snapshot of cep_core")
+        if found["cep_core"] != VERSION:
+            raise SnapshotError(
+                f"the snapshot has version {found['cep_core']}; this release reads {VERSION}"
+            )
+        return found["data"]
+
+    def _value(self, value: Any) -> Data:
+        if type(value) is int and not -(1 << 63) <= value < 1 << 63:
+            return msgpack.ExtType(_BIG, str(value).encode())
+        if value is None or type(value) in (str, int, float, bool):
+            return value
+        own = self._own.get(type(value).__name__)
+        if own is None:
+            self.type_name(type(value))
+            return value
+        return msgpack.ExtType(_OWN, msgpack.packb([own.type.__name__, own.dump(value)]))
+
+    def _extension(self, code: int, data: bytes) -> Any:
+        if code == _BIG:
+            return int(data)
+        name, text = msgpack.unpackb(data)
+        self.type_named(name)
+        return self._own[name].load(text)
+
+
+class Numbering:
+    """The operators of the live queries, by position; base streams by name."""
+
+    def __init__(self, plan: Plan, held: Iterable[Sequence[Operator]]) -> None:
+        self._operators = [operator for one in held for operator in one]
+        self._positions: dict[Operator, int] = {}
+        for position, operator in enumerate(self._operators):
+            self._positions.setdefault(operator, position)
+        self._sources = plan.sources
+        self._names = {operator: name for name, operator in plan.sources.items()}
+
+    def number(self, operator: Operator) -> int:
+        """Return the position of an operator."""
+        return self._positions[operator]
+
+    def reference(self, operator: Operator) -> int | str:
+        """Return the position of an operator, or the name of a base stream."""
+        return self._names.get(operator) or self._positions[operator]
+
+    def operator(self, reference: int | str) -> Operator:
+        """Return the operator at a position, or the base stream of a name."""
+        if isinstance(reference, str):
+            return self._sources[reference]
+        return self._operators[reference]
+
+
+def state_of(plan: Plan, numbering: Numbering, codec: Codec) -> Data:
+    """Return what the m-ops keep, and the rows that wait for their epoch."""
+    kept = []
+    for mop in plan.mops:
+        kept += [[codec.row(row), *rest] for row, *rest in mop.dump(numbering.number)]
+    waiting = []
+    for lane in plan.lanes.values():
+        for port, row, members in lane.waiting():
+            slots = set(slots_of(members))
+            if isinstance(port.mop, ActiveIndex):
+                target: Data = numbering.reference(port.mop.right)
+            else:
+                target = [
+                    numbering.number(operator)
+                    for operator in port.mop.operators
+                    if operator.wanted.inputs[0].slot in slots
+                ]
+            waiting.append([lane.lateness, target, codec.row(row)])
+    lanes = [[lane.lateness, lane.closed] for lane in plan.lanes.values()]
+    return {"kept": kept, "waiting": waiting, "lanes": lanes}
+
+
+def load_state(plan: Plan, numbering: Numbering, data: Data) -> None:
+    """Give a plan of the same queries what another one kept."""
+    for lateness, closed in data["lanes"]:
+        lane = plan.lane(lateness)
+        lane.closed = max(lane.closed, closed)
+    for values, numbers, *rest in data["kept"]:
+        for mop, operators in _by_mop(numbering.operator(number) for number in numbers).items():
+            mop.load(tuple(values), operators, *rest)
+    for lateness, target, values in data["waiting"]:
+        lane, row = plan.lane(lateness), tuple(values)
+        if isinstance(target, list):
+            for mop, owned in _by_mop(numbering.operator(number) for number in target).items():
+                slots = sorted({operator.wanted.inputs[0].slot for operator in owned})
+                lane.wait(mop.waiting_port(), row, members_of(slots))
+        else:
+            right = numbering.operator(target)
+            port = plan.active(right, lane).wire.port
+            lane.wait(port, row, members_of([right.slot]))
+
+
+def _by_mop(operators: Iterable[Operator]) -> Mapping[MOp, list[Operator]]:
+    found: dict[MOp, list[Operator]] = {}
+    for operator in operators:
+        assert operator.mop is not None
+        found.setdefault(operator.mop, []).append(operator)
+    return found

@@ -1,0 +1,381 @@
+"""The engine in time: clock, lateness, registration, what is refused and what is reported."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import cep_core
+from cep_core import algebra as al
+from cep_core.errors import (
+    AlgebraError,
+    CepError,
+    Closed,
+    NameTaken,
+    QueryError,
+    SnapshotError,
+    StreamInUse,
+    UnknownQuery,
+)
+from cep_core.events import Event, Match, Schema
+from cep_core.expressions import TRUE, Column, Compare, Constant, Duration, Expression, Parameter
+
+STOCK = Schema(("Name", "Price"), (str, float))
+STREAM = al.stream("Stock", STOCK)
+SAME_NAME = Compare("=", Column(1, 0), Column(2, 0))
+
+
+def engine(lateness: int = 0, **options: Any) -> cep_core.Engine:
+    core = cep_core.Engine(ticks_per_second=1, **options)
+    core.stream("Stock", STOCK, lateness=lateness)
+    return core
+
+
+def quote(name: str, price: float, t1: int, t0: int | None = None) -> Event:
+    return Event("Stock", (name, price), t1 if t0 is None else t0, t1)
+
+
+def named(name: str) -> Expression:
+    return Compare("=", Column(2, 0), Constant(name))
+
+
+def found(matches: Sequence[Match]) -> list[tuple[Any, ...]]:
+    return [(m.query, m.event.t0, m.event.t1, *m.event.values) for m in matches]
+
+
+PAIRS = al.sequence(STREAM, STREAM, SAME_NAME)
+
+
+# -- time ----------------------------------------------------------------------------------
+
+
+def test_a_monotone_match_leaves_at_once_an_ordered_one_when_its_epoch_is_closed() -> None:
+    core = engine()
+    core.register("dear", al.select(STREAM, Compare(">", Column(2, 1), Constant(83))))
+    core.register("pairs", PAIRS)
+    assert found(core.push([quote("IBM", 90.0, 1)])) == [("dear", 1, 1, "IBM", 90.0)]
+    assert found(core.push([quote("IBM", 80.0, 2)])) == []
+    assert found(core.advance(2)) == []  # the clock is at 2: epoch 2 may get more
+    assert found(core.advance(3)) == [("pairs", 1, 2, "IBM", 90.0, "IBM", 80.0)]
+
+
+def test_matches_come_by_time_registration_and_values() -> None:
+    core = engine()
+    core.register("b", STREAM)
+    core.register("a", STREAM)
+    out = core.push([quote("X", 2.0, 5), quote("W", 1.0, 5), quote("Y", 0.0, 4)])
+    assert [(m.query, m.event.t1, m.event.values[0]) for m in out] == [
+        *[("b", 4, "Y"), ("a", 4, "Y")],
+        *[("b", 5, "W"), ("b", 5, "X"), ("a", 5, "W"), ("a", 5, "X")],
+    ]
+
+
+def test_simultaneous_rows_all_match_and_the_instance_goes_with_the_epoch() -> None:
+    core = engine()
+    core.register("pairs", al.sequence(al.select(STREAM, named("A")), STREAM))
+    out = core.push(
+        [quote("A", 1.0, 1), quote("B", 2.0, 2), quote("C", 3.0, 2), quote("D", 4.0, 3)]
+    )
+    assert [m.event.values[2] for m in out] == ["B", "C"]
+    assert core.close() == []
+
+
+def test_within_the_lateness_order_of_arrival_does_not_matter() -> None:
+    core = engine(lateness=10)
+    core.register("pairs", PAIRS)
+    core.push([quote("IBM", 3.0, 13), quote("IBM", 2.0, 7), quote("IBM", 1.0, 3)])
+    assert found(core.close()) == [
+        ("pairs", 3, 7, "IBM", 1.0, "IBM", 2.0),
+        ("pairs", 7, 13, "IBM", 2.0, "IBM", 3.0),
+    ]
+
+
+def test_a_late_row_is_reported_with_those_that_missed_it_and_still_selected() -> None:
+    core = engine(lateness=5)
+    core.register("all", STREAM)
+    core.register("pairs", PAIRS)
+    core.push([quote("IBM", 1.0, 20)])
+    out = core.push([quote("IBM", 2.0, 14)])  # 14 < 20 - 5
+    assert found(out) == [("all", 14, 14, "IBM", 2.0)]
+    (late,) = core.late
+    assert late.row[3:] == ("IBM", 2.0)
+    assert late.reason == "it ended at 14, when everything before 15 was closed"
+    assert late.missed == ("sequence#1",)
+    assert core.stats()["late"] == 1
+    core.push([quote("IBM", 3.0, 15)])  # just in time
+    assert core.stats()["late"] == 1
+    assert found(core.close()) == [("pairs", 15, 20, "IBM", 3.0, "IBM", 1.0)]
+
+
+def test_a_lateness_of_another_stream_does_not_hold_a_query_up() -> None:
+    core = engine()
+    core.stream("Slow", STOCK, lateness=1_000)
+    core.register("pairs", PAIRS)
+    core.register("slow", al.sequence(STREAM, al.stream("Slow", STOCK)))
+    core.push([quote("IBM", 1.0, 1), quote("IBM", 2.0, 2)])
+    assert [m.query for m in core.advance(3)] == ["pairs"]
+
+
+def test_a_window_join_meets_what_is_kept_on_either_side() -> None:
+    core = engine(lateness=4)
+    core.register("join", al.window_join(STREAM, STREAM, SAME_NAME, Constant(3)))
+    out = core.push([quote("IBM", 1.0, 10), quote("IBM", 2.0, 7), quote("IBM", 3.0, 6)])
+    assert found(out) == [
+        ("join", 6, 7, "IBM", 2.0, "IBM", 3.0),
+        ("join", 6, 7, "IBM", 3.0, "IBM", 2.0),
+        ("join", 7, 10, "IBM", 1.0, "IBM", 2.0),
+        ("join", 7, 10, "IBM", 2.0, "IBM", 1.0),
+    ]
+    assert found(core.push([quote("X", 0.0, 40), quote("IBM", 4.0, 10)])) == []  # kept no longer
+
+
+def test_dead_instances_are_dropped_by_the_watermark() -> None:
+    soon = Compare("<=", Duration(), Constant(10))
+    core = engine()
+    core.register(
+        "soon", al.sequence(al.select(STREAM, named("A")), al.select(STREAM, named("B")), soon)
+    )
+    core.push([quote("A", float(t), t) for t in range(20)])
+    assert core.stats()["instances"] > 10
+    core.advance(1_000)
+    assert core.stats()["instances"] == 0
+
+
+# -- registration --------------------------------------------------------------------------
+
+
+def test_a_query_sees_what_arrives_after_it_was_registered() -> None:
+    core = engine()
+    core.register("first", PAIRS)
+    core.push([quote("IBM", 1.0, 1)])
+    core.register("second", PAIRS)
+    core.push([quote("IBM", 2.0, 2), quote("IBM", 3.0, 3)])
+    assert found(core.close()) == [
+        ("first", 2, 3, "IBM", 2.0, "IBM", 3.0),
+        ("second", 2, 3, "IBM", 2.0, "IBM", 3.0),
+    ]
+
+
+def test_a_new_operator_sees_the_open_epochs_as_a_shared_one_does() -> None:
+    def run(shared: bool) -> list[tuple[Any, ...]]:
+        core = engine(lateness=10)
+        if shared:
+            core.register("other", PAIRS)
+        core.push([quote("IBM", 9.0, 9)])
+        core.register("query", PAIRS)
+        core.push([quote("IBM", 5.0, 5), quote("IBM", 12.0, 12)])
+        return [row for row in found(core.close()) if row[0] == "query"]
+
+    # The row of 5 is met by that of 9, which the query does not see: there is no match with 12.
+    assert run(True) == run(False) == []
+
+
+def test_aggregates_of_later_registrations_begin_anew() -> None:
+    counts = al.window_aggregate(STREAM, (), (("n", al.Aggregate("COUNT", None)),), Constant(100))
+    core = engine()
+    core.register("early", counts)
+    core.push([quote("IBM", 1.0, 1)])
+    core.register("late", counts)
+    core.push([quote("IBM", 1.0, 2)])
+    out = core.close()
+    assert found(out) == [("early", 2, 2, 2), ("late", 2, 2, 1)]
+
+
+def test_removing_queries_leaves_nothing_behind() -> None:
+    core = engine()
+    nodes = [PAIRS, al.select(PAIRS, Compare("<", Column(2, 1), Column(2, 3))), STREAM]
+    for number, node in enumerate(nodes):
+        core.register(f"q{number}", node)
+    core.push([quote("IBM", 1.0, 1), quote("IBM", 2.0, 2)])
+    for number in range(len(nodes)):
+        core.unregister(f"q{number}")
+    stats = core.stats()
+    kept = ("queries", "operators", "mops", "channels", "instances", "index_entries", "waiting")
+    assert {name: stats[name] for name in kept} == dict.fromkeys(kept, 0)
+    assert core.push([quote("IBM", 3.0, 3)]) == []
+
+
+# -- what is refused, what is reported -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (Event("Stok", ("IBM", 1.0), 1), "there is no stream Stok; did you mean Stock?"),
+        (Event("Stock", ("IBM",), 1), "1 values for the 2 attributes (Name str, Price float)"),
+        (Event("Stock", ("IBM", "1"), 1), "Price is '1', not of type float"),
+        (Event("Stock", ("IBM", True), 1), "Price is True, not of type float"),
+        (Event("Stock", ("IBM", 1.0), 5, 4), "its interval [5, 4] is none"),
+        (Event("Stock", ("IBM", 1.0), 1.5), "its times are not integers"),  # type: ignore[arg-type]
+        (Event((), ("IBM", 1.0), 1), "it names no stream"),
+    ],
+)
+def test_an_event_that_does_not_fit_is_reported_and_disturbs_nothing(
+    event: Event, reason: str
+) -> None:
+    core = engine()
+    core.register("all", STREAM)
+    out = core.push([quote("IBM", 1.0, 1), event, quote("IBM", None, 2)])  # type: ignore[arg-type]
+    assert [m.event.t1 for m in out] == [1, 2]
+    assert [(one.event, one.reason) for one in core.rejected] == [(event, reason)]
+    assert core.stats()["rejected"] == 1
+
+
+def test_an_int_is_welcome_where_a_float_is_declared() -> None:
+    core = engine()
+    core.register("all", STREAM)
+    assert len(core.push([Event("Stock", ("IBM", 1), 1)])) == 1
+
+
+def test_errors_of_registration() -> None:
+    core = engine()
+    core.register("all", STREAM)
+    with pytest.raises(NameTaken, match="there is a query all already"):
+        core.register("all", STREAM)
+    with pytest.raises(NameTaken, match="there is a stream Stock already"):
+        core.stream("Stock", {"Name": str})
+    with pytest.raises(UnknownQuery, match="did you mean all"):
+        core.unregister("al")
+    with pytest.raises(CepError, match="no language xyz"):
+        core.register("x", "SELECT", language="xyz")
+    with pytest.raises(AlgebraError, match="side 2 has no column 7 here"):
+        al.select(STREAM, Compare("=", Column(2, 7), Constant(1)))
+    with pytest.raises(CepError, match="a window has at least 1 tick, not 0"):
+        core.register("w", al.window_aggregate(STREAM, (), (), Constant(0)))
+    with pytest.raises(CepError, match="no hashable class"):
+        core.stream("Odd", {"values": list})
+    assert core.stats()["operators"] == 0
+
+
+def test_a_stream_that_others_read_stays() -> None:
+    core = engine()
+    core.register(
+        "dear", al.select(STREAM, Compare(">", Column(2, 1), Constant(9))), publish="Dear"
+    )
+    core.register("again", al.stream("Dear", STOCK))
+    with pytest.raises(StreamInUse, match="dear publishes Dear, which again reads"):
+        core.unregister("dear")
+    out = core.push([quote("IBM", 10.0, 1)])
+    assert [(m.query, m.event.stream) for m in out] == [("dear", "Dear"), ("again", "again")]
+    core.unregister("again")
+    core.unregister("dear")
+    with pytest.raises(QueryError, match="there is no stream Dear"):
+        core.register("again", "SELECT * FROM Dear")
+
+
+def test_after_close_nothing_is_taken() -> None:
+    core = engine()
+    core.close()
+    with pytest.raises(Closed, match="the input has ended"):
+        core.push([quote("IBM", 1.0, 1)])
+
+
+def test_streams_of_one_channel_need_the_same_attributes() -> None:
+    core = engine()
+    core.stream("S1", STOCK, channel="S")
+    with pytest.raises(CepError, match="S2 and S1 cannot share the channel S"):
+        core.stream("S2", {"Name": str}, channel="S")
+
+
+def test_an_event_of_several_streams() -> None:
+    core = engine()
+    for name in ("S1", "S2"):
+        core.stream(name, STOCK, channel="S")
+        core.register(f"of {name}", al.sequence(al.stream(name, STOCK), STREAM))
+    core.push([Event(("S1", "S2"), ("A", 1.0), 1), Event("S2", ("B", 2.0), 1)])
+    core.push([quote("C", 3.0, 2)])
+    assert core.stats()["instances"] == 2  # one row for both streams, one for the second
+    assert [(row[0], row[3]) for row in found(core.close())] == [
+        ("of S1", "A"),
+        ("of S2", "A"),
+        ("of S2", "B"),
+    ]
+
+
+# -- snapshots, functions ------------------------------------------------------------------
+
+
+class Money:
+    """An attribute type of a user's."""
+
+    def __init__(self, cents: int) -> None:
+        self.cents = cents
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Money) and self.cents == other.cents
+
+    def __hash__(self) -> int:
+        return hash(self.cents)
+
+
+MONEY = cep_core.AttributeType(Money, lambda m: str(m.cents), lambda text: Money(int(text)))
+
+
+def test_values_of_own_types_survive_a_snapshot() -> None:
+    core = cep_core.Engine(1, types=[MONEY])
+    core.stream("Paid", {"what": Money, "count": int})
+    paid = al.stream("Paid", Schema(("what", "count"), (Money, int)))
+    core.register("twice", al.sequence(paid, paid, SAME_NAME))
+    core.push([Event("Paid", (Money(5), 1 << 80), 1)])
+    again = cep_core.Engine.restore(core.snapshot(), types=[MONEY])
+    again.push([Event("Paid", (Money(5), 2), 2)])
+    assert found(again.close()) == [("twice", 1, 2, Money(5), 1 << 80, Money(5), 2)]
+    with pytest.raises(SnapshotError, match="values of type Money"):
+        cep_core.Engine.restore(core.snapshot())
+
+
+def test_snapshots_that_cannot_be_read() -> None:
+    with pytest.raises(SnapshotError, match="no snapshot"):
+        cep_core.Engine.restore(b"\x00\x01")
+    data = engine().snapshot()
+    with pytest.raises(SnapshotError, match="has version 99"):
+        cep_core.Engine.restore(data.replace(b"cep_core\x01", b"cep_core\x63"))
+    half = cep_core.Function(lambda x: x / 2, (float,), float)
+    with pytest.raises(SnapshotError, match="needs half"):
+        cep_core.Engine.restore(engine(functions={"half": half}).snapshot())
+
+
+def test_a_function_that_raises_or_gets_null_makes_its_atom_false() -> None:
+    def picky(value: float) -> bool:
+        if value < 0:
+            raise ValueError(value)
+        return True
+
+    core = engine(functions={"picky": cep_core.Function(picky, (float,), bool)})
+    core.register("picked", "SELECT * FROM FILTER{picky(Price)}(Stock)")
+    core.register("left", "SELECT * FROM FILTER{NOT picky(Price)}(Stock)")
+    prices = [1.0, -1.0, None]
+    out = core.push([Event("Stock", ("A", price), t) for t, price in enumerate(prices)])
+    assert [(m.query, m.event.values[1]) for m in out] == [
+        ("picked", 1.0),
+        ("left", -1.0),
+        ("left", None),
+    ]
+
+
+def test_parameters_and_constants_mean_the_same() -> None:
+    core = engine()
+    with pytest.raises(IndexError):
+        core.register("p", al.select(STREAM, Compare("=", Column(2, 0), Parameter(0, str))))
+    assert core.stats()["operators"] == 0
+    core.register("t", al.select(STREAM, TRUE))
+    assert core.stats()["operators"] == 0  # what selects all is left out
+
+
+def test_the_core_runs_alone() -> None:
+    program = (
+        "import cep_core, sys\n"
+        "core = cep_core.Engine(1)\n"
+        "core.stream('S', {'x': int})\n"
+        "core.register('q', 'SELECT * FROM FILTER{x > 1}(S)')\n"
+        "print(len(core.push([cep_core.Event('S', (2,), 1)])))\n"
+        "print(sorted({'duckdb', 'pyspark', 'lxml', 'xscl'} & set(sys.modules)))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "1\n[]\n", done.stderr
