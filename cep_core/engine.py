@@ -206,6 +206,8 @@ class Engine:
             compiled, literals, publishes = self._compile(query, language)
         except AlgebraError as error:
             raise QueryError.of(error, query if isinstance(query, str) else "") from None
+        except RecursionError:
+            raise CepError("the query is nested too deeply") from None
         self._add(name, query, language, compiled, literals, publish or publishes)
 
     def unregister(self, name: str) -> None:

@@ -75,6 +75,7 @@ class _Parser:
     functions: Mapping[str, Function]
     inner: list[tuple[str, Node]] = field(default_factory=list)
     reads: dict[str, None] = field(default_factory=dict)
+    published: list[Token] = field(default_factory=list)
 
     def whole(self) -> Prepared:
         """Read the text."""
@@ -84,12 +85,12 @@ class _Parser:
         self.reader.take_sign(";")
         if self.reader.token.kind != "end":
             raise self.reader.expected("the end of the query, NEXT, FOLD, JOIN, UNION or PUBLISH")
-        names = [name for name, _ in self.inner] + ([publishes] if publishes else [])
-        for name in names:
-            if name in self.reads or names.count(name) > 1:
-                raise AlgebraError(
-                    f"the query would publish {name} and read it, or publish it twice"
-                )
+        for place, token in enumerate(self.published):
+            if token.text in self.reads:
+                message = f"the query publishes {token.text} and reads it"
+                raise AlgebraError(message, span=token.span)
+            if token.text in [other.text for other in self.published[:place]]:
+                raise AlgebraError(f"the query publishes {token.text} twice", span=token.span)
         return Prepared(node, publishes, tuple(self.inner), tuple(self.reads))
 
     # -- queries ---------------------------------------------------------------------------
@@ -108,7 +109,9 @@ class _Parser:
         node = self._selected(source, items, groups, start)
         publishes = None
         if reader.take_word("PUBLISH"):
-            publishes = self._name("the name of a stream").text
+            token = self._name("the name of a stream")
+            self.published.append(token)
+            publishes = token.text
         return node, publishes
 
     def _groups(self) -> list[Token] | None:
@@ -140,7 +143,7 @@ class _Parser:
         if window is not None or at_instant:
             return self._aggregated(source, items, groups or [], window, span)
         if groups is not None:
-            raise reader.expected("WINDOW or AT INSTANT, which GROUP BY needs,")
+            raise reader.expected("WINDOW or AT INSTANT (GROUP BY needs one)")
         return self._projected(source, items)
 
     def _projected(self, source: Node, items: list[Reader]) -> Node:
@@ -173,7 +176,7 @@ class _Parser:
         elif plain:
             name = first.text
         else:
-            raise item.expected("AS and a name, which an expression needs,")
+            raise item.expected("AS name (an expression needs one)")
         self._ended(item, "a comma or FROM")
         return name, expression
 
@@ -226,7 +229,7 @@ class _Parser:
             inside = [token.text for token in item.tokens[2 : item.at - 1] if token.kind == "name"]
             name = "_".join([first.text, *inside]) if item.at > 1 else first.text
         else:
-            raise item.expected("AS and a name, which an expression needs,")
+            raise item.expected("AS name (an expression needs one)")
         self._ended(item, "a comma or FROM")
         return name, expression
 
@@ -237,6 +240,7 @@ class _Parser:
         node = self._operand()
         while reader.is_word(*_OPERATORS):
             operator = reader.next()
+            reader.deeper()
             match operator.text.upper():
                 case "NEXT":
                     braces = self._braces() if reader.is_sign("{") else []
@@ -259,7 +263,6 @@ class _Parser:
         if reader.take_sign("("):
             reader.deeper()
             node = self._parenthesised()
-            reader.depth -= 1
             reader.expect_sign(")")
             return node
         if token.kind != "name" or token.text.upper() in _KEYWORDS:
@@ -287,7 +290,6 @@ class _Parser:
         braces = self._braces()
         reader.deeper()
         source = self._operand()
-        reader.depth -= 1
         (part,) = self._exactly(braces, 1, "FILTER{predicate}")
         predicate = self._predicate(part, OneStream(source.schema))
         return algebra.select(source, predicate, self.functions)
@@ -365,7 +367,7 @@ class _Parser:
     def _aggregate_of(self, part: Reader, scope: Iterations) -> Expression:
         expression = formula(part, scope)
         if not part.take_word("AS"):
-            raise part.expected("AS and a name")
+            raise part.expected("AS name")
         self._name("a name", part)
         self._ended(part, "a comma or '}'")
         return expression

@@ -25,7 +25,7 @@ from cep_core.expressions import (
 )
 from cep_core.languages.tokens import Token
 
-DEEPEST = 100  # parentheses, NOTs and minus signs inside one another
+MOST = 100  # operators and parentheses that may be inside one another, in one expression
 _COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _OPERATORS: dict[str, Literal["+", "-", "*", "/", "%"]] = {
     "+": "+",
@@ -109,8 +109,7 @@ class Reader:
 
     def expected(self, what: str, hint: str | None = None) -> QueryError:
         """Return the error for something else than expected."""
-        found = self.token.text or "the end"
-        shown = found if self.token.kind == "end" else repr(found)
+        shown = repr(self.token.text) if self.token.text else "the end"
         return self.fault(f"{what} is expected here, not {shown}", self.token.span, hint)
 
     def fault(self, message: str, span: Span, hint: str | None = None) -> QueryError:
@@ -118,10 +117,11 @@ class Reader:
         return QueryError(message, self.text, span, hint=hint)
 
     def deeper(self) -> None:
-        """Go one level of nesting down, if there is one left."""
+        """Count an operator or parenthesis: what is nested deeper than they are many is no more."""
         self.depth += 1
-        if self.depth > DEEPEST:
-            raise self.fault(f"this is nested more than {DEEPEST} deep", self.token.span)
+        if self.depth > MOST:
+            message = f"there are more than {MOST} operators and parentheses inside one another"
+            raise self.fault(message, self.token.span)
 
 
 def formula(reader: Reader, scope: Scope, aggregates: Aggregates | None = None) -> Expression:
@@ -153,7 +153,6 @@ class _Formula:
             return self._comparison()
         self._reader.deeper()
         item = self._negation()
-        self._reader.depth -= 1
         return Not(item, span=span)
 
     def _comparison(self) -> Expression:
@@ -173,6 +172,7 @@ class _Formula:
         left = self._product()
         while self._reader.is_sign("+", "-"):
             sign = self._reader.next()
+            self._reader.deeper()
             right = self._product()
             operator = _OPERATORS[sign.text]
             left = Arithmetic(operator, left, right, span=_between(left, right))
@@ -182,6 +182,7 @@ class _Formula:
         left = self._signed()
         while self._reader.is_sign("*", "/", "%"):
             sign = self._reader.next()
+            self._reader.deeper()
             right = self._signed()
             operator = _OPERATORS[sign.text]
             left = Arithmetic(operator, left, right, span=_between(left, right))
@@ -193,7 +194,6 @@ class _Formula:
             return self._atom()
         self._reader.deeper()
         operand = self._signed()
-        self._reader.depth -= 1
         return Negative(operand, span=span)
 
     def _atom(self) -> Expression:
@@ -213,7 +213,6 @@ class _Formula:
         if reader.take_sign("("):
             reader.deeper()
             inner = self.disjunction()
-            reader.depth -= 1
             reader.expect_sign(")")
             return inner
         if token.kind != "name" or token.text.upper() in _NOT_NAMES:
@@ -235,7 +234,6 @@ class _Formula:
         if aggregates is None or not aggregates.takes(name):
             arguments = self._arguments()
             end = reader.expect_sign(")")
-            reader.depth -= 1
             return Call(name.text, tuple(arguments), span=Span(name.span.start, end.span.end))
         if name.text.upper() == "COUNT" and reader.take_sign("*"):
             made = aggregates.made(name, None)
@@ -243,7 +241,6 @@ class _Formula:
             inner = _Formula(reader, aggregates.inside, None)
             made = aggregates.made(name, inner._arguments())
         reader.expect_sign(")")
-        reader.depth -= 1
         return made
 
     def _arguments(self) -> list[Expression]:

@@ -1,0 +1,68 @@
+"""Shapes: texts that differ in literals only are one shape, and are the same query."""
+
+from __future__ import annotations
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import given
+
+from cep_core.errors import QueryError
+from cep_core.languages.tokens import split, tokens
+
+WORDS = st.sampled_from(
+    ["Price_1", "$1.x2", "$.cnt", "FILTER{", "}", "(", "<=", "s", "min", "h2", "AND", "x", "\n"]
+)
+LITERALS = st.sampled_from(
+    ["5", "5.25", "1e3", "'a b'", "'5 min'", '"it\'s"', "'don''t'", "10min", "10 min", "3 weeks"]
+)
+
+
+@given(st.lists(WORDS | LITERALS, max_size=12))
+def test_literals_are_numbered_alike(pieces: list[str]) -> None:
+    text = " ".join(pieces)
+    _, values, _ = split(text, 1_000_000)
+    found = [token for token in tokens(text, 1_000_000) if token.kind == "literal"]
+    assert [token.value for token in found] == list(values)
+    assert [token.literal for token in found] == list(range(len(values)))
+
+
+def test_texts_that_differ_in_literals_and_space_have_one_shape() -> None:
+    one, first, _ = split("FILTER{x_1 = 5 AND  y = 'a'}(S)\nNEXT{DUR <= 10 min} T", 1)
+    two, second, _ = split("FILTER{x_1 = 7 AND y = 'b\nc'}(S) NEXT{DUR <= 2 h} T", 1)
+    assert one == two
+    assert (first, second) == ((5, "a", 600), (7, "b\nc", 7200))
+
+
+def test_kinds_of_literals_are_part_of_the_shape() -> None:
+    shapes = {split(f"x = {literal}", 1)[0] for literal in ("5", "5.0", "'5'", "5 s")}
+    assert len(shapes) == 4
+
+
+def test_the_published_name_is_not_part_of_the_shape() -> None:
+    one = split("SELECT * FROM S PUBLISH first", 1)
+    two = split("SELECT * FROM S PUBLISH second", 1)
+    assert one[0] == two[0]
+    assert (one[2], two[2]) == ("first", "second")
+    assert split("SELECT * FROM (SELECT * FROM S PUBLISH inner)", 1)[2] is None
+    assert split("SELECT 'x PUBLISH y' AS z FROM S", 1)[2] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "ticks", "value"),
+    [
+        ("1 s", 1_000_000, 1_000_000),
+        ("0.5 ms", 1_000_000, 500),
+        ("52 weeks", 1, 31_449_600),
+        ("10MIN", 1, 600),
+        ("2 days", 1, 172_800),
+        ("3 us", 1_000_000, 3),
+        ("1.5h", 1, 5_400),
+    ],
+)
+def test_durations_are_ticks(text: str, ticks: int, value: int) -> None:
+    assert split(text, ticks)[1] == (value,)
+
+
+def test_a_marker_in_the_text_is_refused() -> None:
+    with pytest.raises(QueryError, match="not part of the language"):
+        list(tokens("x = \0i", 1))
