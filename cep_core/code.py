@@ -99,9 +99,7 @@ class Writer:
             return f"_ne({left}, {right})"
         if node.operator != "=":
             return f"({left} {node.operator} {right})"
-        if isinstance(node.left, Column) and isinstance(node.right, Parameter):
-            return f"({left} == {right})"
-        if isinstance(node.left, Column) and isinstance(node.right, Column):
+        if isinstance(node.left, Column) and isinstance(node.right, Column | Parameter):
             return f"({left} == {right} is not None)"
         return f"_eq({left}, {right})"
 
@@ -210,7 +208,7 @@ def careful(node: Expression, functions: Functions, binary: bool) -> Condition:
             return lambda a, b, k: not inner(a, b, k)
         case _:
             writer = Writer(functions, binary, lambda slot: f"k[{slot}]")
-            body = f"def made(a, b, k):\n    return {_strict(writer, node)}"
+            body = f"def made(a, b, k):\n    return {writer.condition(node)}"
             atom: Condition = _function(body, writer.names)
             return lambda a, b, k: _attempt(atom, a, b, k) is True
 
@@ -232,15 +230,6 @@ def constants(nodes: Sequence[Expression], functions: Functions) -> Callable[[Se
         for node in nodes
     ]
     return lambda p: tuple([_attempt(value, None, (), p) for value in single])
-
-
-def _strict(writer: Writer, node: Expression) -> str:
-    """Return the source of an atom that minds null constants, too."""
-    if isinstance(node, Compare) and node.operator == "=":
-        if any(isinstance(part, Missing) for part in walk(node)):
-            return "False"
-        return f"_eq({writer.write(node.left)}, {writer.write(node.right)})"
-    return writer.condition(node)
 
 
 def _value(writer: Writer, node: Expression) -> str:

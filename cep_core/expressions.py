@@ -257,7 +257,10 @@ def _children(node: Expression) -> tuple[Expression, ...]:
 
 
 def _number(node: Expression, types: Types, functions: Mapping[str, Function]) -> type | None:
-    kind = type_of(node, types, functions)
+    return _numeric(node, type_of(node, types, functions))
+
+
+def _numeric(node: Expression, kind: type | None) -> type | None:
     if kind not in (int, float, None):
         raise _mistyped(node, f"a number is expected here, not a value of type {_word(kind)}")
     return kind
@@ -269,8 +272,8 @@ def _arithmetic(node: Arithmetic, types: Types, functions: Mapping[str, Function
         if {left, right} - {None, str}:
             raise _mistyped(node, f"cannot add {_word(left)} and {_word(right)}")
         return str
-    _number(node.left, types, functions)
-    _number(node.right, types, functions)
+    _numeric(node.left, left)
+    _numeric(node.right, right)
     if node.operator == "/" or float in (left, right):
         return float
     return None if None in (left, right) else int

@@ -40,7 +40,7 @@ class _Sorted(NamedTuple):
 class PredicateIndex(Generic[Target]):
     """Targets by definition; `find` returns those whose predicate holds, each once."""
 
-    __slots__ = ("_few", "_odd", "_ranges", "_rest", "_several", "_tables", "definitions")
+    __slots__ = ("_few", "_ranges", "_rest", "_several", "_tables", "definitions")
 
     def __init__(self) -> None:
         self.definitions: dict[Target, Definition] = {}
@@ -48,7 +48,6 @@ class PredicateIndex(Generic[Target]):
         self._tables: dict[tuple[int, ...], tuple[Callable[[Row], Any], dict[Any, Any]]] = {}
         self._ranges: dict[tuple[int, str, Part], _Sorted] = {}
         self._rest: dict[Part, list[tuple[Any, ...]]] = {}
-        self._odd: dict[Target, Definition] = {}
         self._several = 0  # predicates of more than one disjunct: their target may come twice
 
     def __len__(self) -> int:
@@ -66,8 +65,6 @@ class PredicateIndex(Generic[Target]):
         """Take a target out."""
         definition = self.definitions.pop(target)
         self._several -= len(definition.shape.disjuncts) > 1
-        if self._odd.pop(target, None) is not None:
-            return
         for place in self._places(definition, target):
             self._drop(place)
 
@@ -89,24 +86,17 @@ class PredicateIndex(Generic[Target]):
                     found += part.scan(_satisfied(held, operator, value), a, b)
             for part, entries in self._rest.items():
                 found += part.scan(entries, a, b)
-        for target, (shape, constants) in self._odd.items():
-            if shape.careful(a, b, constants):
-                found.append(target)
         return list(dict.fromkeys(found)) if self._several else found
 
     def _spread(self) -> None:
         """Turn from trying a few to looking them up."""
         self._few = None
         self._several = 0
-        self._odd.clear()
         for target, definition in self.definitions.items():
             self._enter(definition, target)
 
     def _enter(self, definition: Definition, target: Target) -> None:
         self._several += len(definition.shape.disjuncts) > 1
-        if None in definition.constants:
-            self._odd[target] = definition
-            return
         for place in self._places(definition, target):
             if place.range is not None:
                 name = (place.range.column, place.range.operator, place.part)

@@ -196,11 +196,6 @@ class Shape:
         """The predicate as a function of (a, b, constants)."""
         return code.condition(self.node, self.functions, self.binary)
 
-    @cached_property
-    def careful(self) -> Condition:
-        """The same for constants that may be null."""
-        return code.careful(self.node, self.functions, self.binary)
-
     def instances(self, without: Iterable[int] = ()) -> InstanceScan:
         """Return the scan for instances that end before a row begins and for which it holds.
 

@@ -66,22 +66,26 @@ def steps_of(
 ) -> tuple[list[Step], list[Reference]]:
     """Return the steps of a query, lower ones first, and where it and its inner queries come out.
 
-    ``inner`` are parts of the node that are published, too; each part is made once.
+    ``inner`` are parts of the node that are published, too; each of them is made once.
     """
-    writer = _Writer(shapes)
+    writer = _Writer(shapes, inner)
     return writer.steps, [writer.write(part) for part in (*inner, node)]
 
 
 class _Writer:
-    def __init__(self, shapes: Shapes) -> None:
+    def __init__(self, shapes: Shapes, inner: Sequence[Node]) -> None:
         self._shapes = shapes
-        self._done: dict[int, Reference] = {}  # by identity of nodes that are alive
+        self._inner = {id(node) for node in inner}
+        self._done: dict[int, Reference] = {}  # of inner queries, by identity
         self.steps: list[Step] = []
 
     def write(self, node: Node) -> Reference:
-        if id(node) not in self._done:
-            self._done[id(node)] = self._write(node)
-        return self._done[id(node)]
+        if id(node) in self._done:
+            return self._done[id(node)]
+        reference = self._write(node)
+        if id(node) in self._inner:
+            self._done[id(node)] = reference
+        return reference
 
     def _write(self, node: Node) -> Reference:
         match node:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from cep_core.channels import Members, Port
 from cep_core.events import Row
 from cep_core.mop import Operator, Wire
-from cep_core.predicates import Definition, is_proper, values_of
+from cep_core.predicates import Definition, values_of
 from cep_core.runtime import Lane
 
 
@@ -62,13 +62,12 @@ class ActiveIndex:
     def place(self, filter: Definition) -> Place | None:
         """Return where a state with a filter predicate lies; None: it is concerned by each row."""
         shape, constants = filter
-        if not self.indexed or len(shape.disjuncts) != 1 or None in constants:
+        if not self.indexed or len(shape.disjuncts) != 1:
             return None
         equalities = shape.disjuncts[0].equalities
         if not equalities:
             return None
         values = tuple(constants[slot] for _, slot, _ in equalities)
-        assert is_proper(values, True)
         columns = tuple(column for column, _, _ in equalities)
         return Place(columns, values if len(values) > 1 else values[0])
 

@@ -37,8 +37,7 @@ class Iterate(State):
         self._first = definition.first
         self._next = definition.next
         self._rebind = definition.rebind
-        shape = definition.rebind.shape
-        self._rebinds = shape.careful if None in definition.rebind.constants else shape.holds
+        self._rebinds = definition.rebind.shape.holds
 
     def receive(self, row: Row, members: Members) -> None:
         if self._since is None or row[2] >= self._since:

@@ -34,7 +34,7 @@ class WindowJoin(MOp):
         self._lateness = lateness
         self._constants = definition.constants
         shape = definition.shape
-        self._holds = shape.careful if None in definition.constants else shape.holds
+        self._holds = shape.holds
         self._keys: list[Callable[[Row], Any]] = []
         self._several = False
         if len(shape.disjuncts) == 1 and shape.disjuncts[0].joins:

@@ -242,11 +242,12 @@ class State(MOp):
         self._right_key: Callable[[Row], Any] | None = None
         self._several = False
         self._bound: int | None = None
-        if len(shape.disjuncts) != 1 or None in filter.constants:
+        if len(shape.disjuncts) != 1:
             self._scan = code.instance_scan((shape.node,), shape.functions)
             return
         disjunct = shape.disjuncts[0]
         bounds = [self._constants[slot] for slot in disjunct.bounds]
+        bounds = [bound for bound in bounds if is_proper(bound, False)]
         if bounds:
             self._bound = int(max(0, min(bounds)))
         answered = {literal for _, _, literal in disjunct.equalities if index.indexed}

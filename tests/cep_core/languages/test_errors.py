@@ -240,3 +240,24 @@ def test_a_wide_condition_is_no_problem_and_a_deep_one_is_refused() -> None:
     with pytest.raises(QueryError, match="more than 100 operators"):
         core.register("unions", unions)
     assert len(core.push([cep_core.Event("Stock", ("IBM", 2.0), 1)])) == 1
+
+
+@pytest.mark.parametrize(
+    "deep",
+    [
+        "x" + " + 1" * 99 + " = 3",
+        "1" + " + x" * 99 + " = 3",
+        "NOT " * 99 + "x = 1",
+        "-" * 99 + "x = 1",
+        "abs(" * 99 + "x" + ")" * 99 + " = 1",
+        "x = 1 AND (" * 99 + "x = 1" + ")" * 99,
+        "x = 1 OR NOT (" * 49 + "x = 1" + ")" * 49,
+        "(x = 1 OR x = 2) AND " * 40 + "x = 1",
+    ],
+)
+def test_the_deepest_conditions_run(deep: str) -> None:
+    core = cep_core.Engine(ticks_per_second=1)
+    core.stream("S", {"x": int})
+    core.register("q", f"SELECT * FROM FILTER{{{deep}}}(S)")
+    core.push([cep_core.Event("S", (1,), 1), cep_core.Event("S", (None,), 1)])
+    assert core.stats()["events"] == 2

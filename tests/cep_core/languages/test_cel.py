@@ -1,0 +1,564 @@
+"""CEL as algebra: the papers' queries written out by hand, the extensions, and two properties.
+
+Examples 11-19 of the dissertation are Examples 1-9 of Cayuga (CIDR 2007); both print the same
+texts.  `tests/golden/test_cayuga_examples.py` runs them; here they are compared node by node,
+literals being parameters in the order of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import hypothesis.strategies as st
+import pytest
+from hypothesis import event, given
+
+from cep_core.algebra import (
+    Aggregate,
+    InstanceAggregate,
+    Iterate,
+    Node,
+    Project,
+    Select,
+    Sequence,
+    Stream,
+    Union,
+    WindowAggregate,
+    WindowJoin,
+)
+from cep_core.errors import QueryError
+from cep_core.events import Schema
+from cep_core.expressions import (
+    FUNCTIONS,
+    TRUE,
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Comparison,
+    Constant,
+    Duration,
+    Expression,
+    Negative,
+    Not,
+    Or,
+    Parameter,
+    rewrite,
+)
+from cep_core.languages.cel import Prepared, prepare
+from cep_core.languages.tokens import split
+
+TICKS = 10  # a second
+SCHEMAS: Mapping[str, Schema] = {
+    "Stock": Schema(("Name", "Price", "Volume"), (str, float, int)),
+    "IBMStock": Schema(("IBMPrice",), (float,)),
+    "CPU": Schema(("pid", "load"), (int, float)),
+}
+STOCK, IBM_STOCK, CPU = (Stream(name, schema) for name, schema in SCHEMAS.items())
+NAME, PRICE, VOLUME = (Column(2, place) for place in range(3))
+PAIR = (str, float, int, str, float, int)
+RENAMED = ("Name_1", "Price_1", "Volume_1", "Name", "Price", "Volume")
+
+
+class Streams:
+    """The catalog of these tests."""
+
+    def schema(self, name: str) -> Schema | None:
+        return SCHEMAS.get(name)
+
+    def names(self) -> Iterable[str]:
+        return SCHEMAS
+
+
+def prepared(text: str) -> Prepared:
+    return prepare(text, Streams(), TICKS, FUNCTIONS)
+
+
+def node(text: str) -> Node:
+    return prepared(text).node
+
+
+def first(place: int) -> Column:
+    return Column(1, place)
+
+
+def string(number: int) -> Parameter:
+    return Parameter(number, str)
+
+
+def whole(number: int) -> Parameter:
+    return Parameter(number, int)
+
+
+def real(number: int) -> Parameter:
+    return Parameter(number, float)
+
+
+def filtered(source: Node, *atoms: Expression) -> Select:
+    return Select(source, atoms[0] if len(atoms) == 1 else And(atoms), source.schema)
+
+
+def projected(source: Node, **columns: tuple[type, Expression]) -> Project:
+    schema = Schema(tuple(columns), tuple(kind for kind, _ in columns.values()))
+    return Project(source, tuple(column for _, column in columns.values()), schema)
+
+
+# -- the papers' examples ---------------------------------------------------------------------
+
+
+def test_example_11_reads_a_stream() -> None:
+    assert prepared("SELECT *\nFROM Stock\nPUBLISH MyStock") == Prepared(
+        STOCK, "MyStock", (), ("Stock",)
+    )
+
+
+def test_example_12_filters_and_renames() -> None:
+    text = """
+    SELECT Price AS IBMPrice
+    FROM FILTER{Name= 'IBM' AND Price > 83}(Stock)
+    PUBLISH IBMStock2
+    """
+    both = filtered(STOCK, Compare("=", NAME, string(0)), Compare(">", PRICE, whole(1)))
+    expected = projected(both, IBMPrice=(float, PRICE))
+    assert prepared(text) == Prepared(expected, "IBMStock2", (), ("Stock",))
+
+
+@pytest.mark.parametrize("inner", ["", "PUBLISH Dear"])
+def test_example_13_nests_and_may_publish_what_is_inside(inner: str) -> None:
+    text = f"""
+    SELECT Price AS IBMPrice
+    FROM FILTER{{Name='IBM'}}
+          (SELECT *
+          FROM FILTER{{Price > 83}}(Stock) {inner})
+    PUBLISH IBMStock2
+    """
+    dear = filtered(STOCK, Compare(">", PRICE, whole(1)))
+    expected = projected(filtered(dear, Compare("=", NAME, string(0))), IBMPrice=(float, PRICE))
+    published = (("Dear", dear),) if inner else ()
+    assert prepared(text) == Prepared(expected, "IBMStock2", published, ("Stock",))
+
+
+def test_example_14_needs_no_renaming() -> None:
+    text = """
+    SELECT IBMPrice, Price AS MSFTPrice
+    FROM IBMStock
+    NEXT{Name='MSFT'} (Stock)
+    """
+    schema = Schema(("IBMPrice", "Name", "Price", "Volume"), (float, str, float, int))
+    pairs = Sequence(IBM_STOCK, STOCK, Compare("=", NAME, string(0)), schema)
+    expected = projected(pairs, IBMPrice=(float, Column(2, 0)), MSFTPrice=(float, Column(2, 2)))
+    assert prepared(text) == Prepared(expected, None, (), ("IBMStock", "Stock"))
+
+
+def test_example_15_compares_without_decorators() -> None:
+    text = "SELECT IBMPrice, Price, Name FROM IBMStock NEXT{IBMPrice < Price} (Stock)"
+    schema = Schema(("IBMPrice", "Name", "Price", "Volume"), (float, str, float, int))
+    pairs = Sequence(IBM_STOCK, STOCK, Compare("<", first(0), PRICE), schema)
+    assert node(text) == projected(
+        pairs,
+        IBMPrice=(float, Column(2, 0)),
+        Price=(float, Column(2, 2)),
+        Name=(str, Column(2, 1)),
+    )
+
+
+def test_example_16_compares_with_decorators() -> None:
+    text = """
+    SELECT Name
+    FROM (SELECT Price FROM Stock)
+    NEXT{$1.Price = $2.Price} (Stock)
+    """
+    prices = projected(STOCK, Price=(float, PRICE))
+    schema = Schema(("Price_1", "Name", "Price", "Volume"), (float, str, float, int))
+    pairs = Sequence(prices, STOCK, Compare("=", first(0), PRICE), schema)
+    assert node(text) == projected(pairs, Name=(str, Column(2, 1)))
+
+
+def test_example_17_counts_in_a_fold() -> None:
+    text = """
+    SELECT *
+    FROM FILTER{cnt > 10} (
+      (SELECT *, 1 AS cnt FROM
+        FILTER{Volume > 10000}(Stock))
+      FOLD{$2.Name = $.Name, $2.Price > $.Price,
+        $.cnt+1 AS cnt}
+      Stock)
+    """
+    large = filtered(STOCK, Compare(">", VOLUME, whole(2)))
+    counted = Project(
+        large,
+        (NAME, PRICE, VOLUME, whole(1)),
+        Schema(("Name", "Price", "Volume", "cnt"), (str, float, int, int)),
+    )
+    printed = (  # section 4.2.2, "automatic renaming"
+        *("Name_1", "Price_1", "Volume_1", "cnt_1"),
+        *("Name", "Price", "Volume", "cnt"),
+    )
+    runs = Iterate(
+        counted,
+        STOCK,
+        filter=Compare("=", NAME, first(4)),
+        rebind=Compare(">", PRICE, first(5)),
+        aggregates=(Arithmetic("+", first(7), whole(3)),),
+        initial=(0, 1, 2, 3),
+        schema=Schema(printed, (str, float, int, int, str, float, int, int)),
+    )
+    assert node(text) == filtered(runs, Compare(">", Column(2, 7), whole(0)))
+
+
+def test_example_18_renames_the_first_of_a_pair() -> None:
+    text = """
+    SELECT Price_1 AS IBMPrice1, Price AS IBMPrice2
+    FROM (FILTER{Name='IBM' AND Price > 83}(Stock))
+          NEXT{$2.Price > $1.Price}
+    (FILTER{Name='IBM'}(Stock))
+    """
+    dear = filtered(STOCK, Compare("=", NAME, string(0)), Compare(">", PRICE, whole(1)))
+    ibm = filtered(STOCK, Compare("=", NAME, string(2)))
+    pairs = Sequence(dear, ibm, Compare(">", PRICE, first(1)), Schema(RENAMED, PAIR))
+    assert node(text) == projected(
+        pairs, IBMPrice1=(float, Column(2, 1)), IBMPrice2=(float, Column(2, 4))
+    )
+
+
+def test_example_19_combines_all() -> None:
+    text = """
+    SELECT Name, MaxPrice, MinPrice, Price AS FinalPrice
+    FROM
+      FILTER{DUR >= 10min} (
+        (SELECT Name, Price_1 AS MaxPrice, Price AS MinPrice
+         FROM FILTER{Volume > 10000}(Stock)
+           FOLD{$2.Name = $.Name, $2.Price < $.Price, }
+         Stock))
+      NEXT{$2.Name = $1.Name AND
+        $2.Price > 1.05*$1.MinPrice}
+    Stock
+    """
+    runs = Iterate(
+        filtered(STOCK, Compare(">", VOLUME, whole(1))),
+        STOCK,
+        filter=Compare("=", NAME, first(3)),
+        rebind=Compare("<", PRICE, first(4)),
+        aggregates=(),
+        initial=(0, 1, 2),
+        schema=Schema(RENAMED, PAIR),
+    )
+    fallen = projected(
+        runs,
+        Name=(str, Column(2, 3)),
+        MaxPrice=(float, Column(2, 1)),
+        MinPrice=(float, Column(2, 4)),
+    )
+    slowly = filtered(fallen, Compare(">=", Duration(), whole(0)))
+    pairs = Sequence(
+        slowly,
+        STOCK,
+        And(
+            (
+                Compare("=", NAME, first(0)),
+                Compare(">", PRICE, Arithmetic("*", real(2), first(2))),
+            )
+        ),
+        Schema(
+            ("Name_1", "MaxPrice_1", "MinPrice_1", "Name", "Price", "Volume"),
+            (str, float, float, str, float, int),
+        ),
+    )
+    assert node(text) == projected(
+        pairs,
+        Name=(str, Column(2, 3)),
+        MaxPrice=(float, Column(2, 1)),  # printed so: it is MaxPrice_1 since Name collides
+        MinPrice=(float, Column(2, 2)),
+        FinalPrice=(float, Column(2, 4)),
+    )
+    assert split(text, TICKS)[1] == (10 * 60 * TICKS, 10_000, 1.05)
+
+
+def test_example_20_is_a_sequence_of_consecutive_quotes() -> None:
+    text = """
+    SELECT *
+    FROM FILTER{Name = 'IBM' AND Price < 15} (
+      FILTER{Name = 'IBM' AND Price > 15} (
+        FILTER{Name = 'IBM' AND Price < 10} (Stock) NEXT Stock)
+      NEXT Stock)
+    """
+    low = filtered(STOCK, Compare("=", NAME, string(4)), Compare("<", PRICE, whole(5)))
+    pairs = Sequence(low, STOCK, TRUE, Schema(RENAMED, PAIR))
+    high = filtered(
+        pairs, Compare("=", Column(2, 3), string(2)), Compare(">", Column(2, 4), whole(3))
+    )
+    names = (*(f"{name}_1" for name in RENAMED), "Name", "Price", "Volume")
+    triples = Sequence(high, STOCK, TRUE, Schema(names, (*PAIR, str, float, int)))
+    assert node(text) == filtered(
+        triples, Compare("=", Column(2, 6), string(0)), Compare("<", Column(2, 7), whole(1))
+    )
+
+
+# -- the extensions ---------------------------------------------------------------------------
+
+
+def test_query_1_of_rumor_smooths_over_a_window() -> None:
+    text = "SELECT pid, AVG(load) AS load FROM CPU GROUP BY pid WINDOW 5 s PUBLISH SMOOTHED"
+    schema = Schema(("pid", "load"), (int, float))
+    average = Aggregate("AVG", Column(2, 1))
+    expected = WindowAggregate(CPU, (0,), (average,), whole(0), schema)
+    assert prepared(text) == Prepared(expected, "SMOOTHED", (), ("CPU",))
+    assert split(text, TICKS)[1] == (5 * TICKS,)
+
+
+def test_grouped_attributes_stand_in_any_order_and_under_other_names() -> None:
+    found = node("SELECT COUNT(*) AS n, pid AS process FROM CPU GROUP BY pid WINDOW 5 s")
+    assert isinstance(found, Project)
+    assert found.schema == Schema(("n", "process"), (int, int))
+    assert found.columns == (Column(2, 1), Column(2, 0))
+    below = found.source
+    assert isinstance(below, WindowAggregate)
+    assert (below.group_by, below.aggregates) == ((0,), (Aggregate("COUNT", None),))
+
+
+@pytest.mark.parametrize(
+    ("item", "aggregate", "name", "kind"),
+    [
+        ("MAX(load) AS m", Aggregate("MAX", Column(2, 1)), "m", float),
+        ("MIN(pid)", Aggregate("MIN", Column(2, 0)), "MIN_pid", int),
+        ("COUNT(load)", Aggregate("COUNT", Column(2, 1)), "COUNT_load", int),
+        ("COUNT(*)", Aggregate("COUNT", None), "COUNT", int),
+        ("SUM(pid)", Aggregate("SUM", Column(2, 0)), "SUM_pid", int),
+        ("AVG(pid)", Aggregate("AVG", Column(2, 0)), "AVG_pid", float),
+        ("argmax(pid, load) AS m", Aggregate("ARGMAX", Column(2, 0), Column(2, 1)), "m", int),
+        ("ARGMIN(load, pid) AS m", Aggregate("ARGMIN", Column(2, 1), Column(2, 0)), "m", float),
+    ],
+)
+def test_aggregates_at_an_instant(item: str, aggregate: Aggregate, name: str, kind: type) -> None:
+    expected = InstanceAggregate(CPU, (), (aggregate,), Schema((name,), (kind,)))
+    assert node(f"SELECT {item} FROM CPU AT INSTANT") == expected
+
+
+def test_join_and_union() -> None:
+    joined = node("SELECT * FROM IBMStock JOIN{IBMPrice < $2.load, 5 s} CPU")
+    schema = Schema(("IBMPrice", "pid", "load"), (float, int, float))
+    predicate = Compare("<", first(0), Column(2, 1))
+    assert joined == WindowJoin(IBM_STOCK, CPU, predicate, whole(0), schema)
+    twice = node("SELECT * FROM Stock UNION Stock NEXT CPU")
+    both = Union(STOCK, STOCK, STOCK.schema)
+    pairs = Schema((*STOCK.schema.names, "pid", "load"), (str, float, int, int, float))
+    assert twice == Sequence(both, CPU, TRUE, pairs)
+
+
+# -- forms ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "FROM Stock",
+        "SELECT * FROM Stock",
+        "select *\tfrom (Stock)",
+        "SELECT Name, Price, Volume FROM Stock",
+        "SELECT Name AS Name, Price, Volume FROM (SELECT * FROM ((Stock)))",
+    ],
+)
+def test_what_changes_nothing_makes_no_node(text: str) -> None:
+    assert node(text) == STOCK
+
+
+@pytest.mark.parametrize("braces", ["", "{}", "{TRUE}", "{ true }"])
+def test_a_next_without_predicate(braces: str) -> None:
+    expected = Sequence(STOCK, STOCK, TRUE, Schema(RENAMED, PAIR))
+    assert node(f"SELECT * FROM Stock NEXT{braces} Stock") == expected
+
+
+@pytest.mark.parametrize("parts", [",", ", ,", "TRUE, TRUE", ",TRUE,", " , , "])
+def test_parts_of_a_fold_may_be_empty(parts: str) -> None:
+    expected = Iterate(STOCK, STOCK, TRUE, TRUE, (), (0, 1, 2), Schema(RENAMED, PAIR))
+    assert node(f"SELECT * FROM Stock FOLD{{{parts}}} Stock") == expected
+
+
+def test_binary_operators_associate_to_the_left() -> None:
+    text = "IBMStock NEXT{IBMPrice < load} CPU JOIN{load > Price, 5 s} Stock"
+    left = node("FROM (" + text.replace(" JOIN", ") JOIN"))
+    assert node(f"FROM {text}") == left
+    assert isinstance(left, WindowJoin)
+    assert isinstance(left.left, Sequence)
+
+
+def test_filter_takes_the_next_operand_only() -> None:
+    bare = node("FROM FILTER{Price > 1} Stock NEXT Stock")
+    assert bare == node("FROM (FILTER{Price > 1} (Stock)) NEXT Stock")
+    assert bare != node("FROM FILTER{Price > 1} (Stock NEXT Stock)")
+
+
+def test_names_of_a_fold() -> None:
+    text = """
+    FROM (SELECT *, 0.0 AS total, 'x' AS tag FROM Stock)
+      FOLD{tag = $2.Name, $1.Price < $2.Price AND $.Price < $1.total,
+           total + $2.Price AS total, $2.Volume AS last}
+      Stock
+    """
+    found = node(text)
+    assert isinstance(found, Iterate)
+    assert found.schema.names == (
+        *("Name_1", "Price_1", "Volume_1", "total_1", "tag"),
+        *("Name", "Price", "Volume", "total", "last"),
+    )
+    assert found.schema.types[8:] == (float, int)
+    assert found.initial == (0, 1, 2, 3, None)
+    assert found.filter == Compare("=", first(4), NAME)
+    assert found.rebind == And((Compare("<", first(1), PRICE), Compare("<", first(6), first(3))))
+    assert found.aggregates == (Arithmetic("+", first(8), PRICE), VOLUME)
+
+
+@pytest.mark.parametrize(
+    ("sign", "operator"),
+    [("≥", ">="), ("≤", "<="), ("≠", "!="), ("<>", "!="), ("==", "="), ("!=", "!=")],
+)
+def test_signs_that_say_the_same(sign: str, operator: Comparison) -> None:
+    expected = filtered(STOCK, Compare(operator, PRICE, whole(0)))
+    assert node(f"FROM FILTER{{Price {sign} 1}} Stock") == expected
+
+
+def test_sub_queries_publish_the_innermost_first() -> None:
+    text = (
+        "FROM ((FROM FILTER{Price > 1} Stock PUBLISH A) NEXT (FROM CPU PUBLISH B) PUBLISH C)"
+        " PUBLISH D"
+    )
+    with pytest.raises(QueryError, match="'\\)' is expected here, not 'PUBLISH'"):
+        prepared(text)
+    found = prepared(text.replace("((FROM", "(FROM (FROM"))
+    assert [name for name, _ in found.inner] == ["A", "B", "C"]
+    assert found.publishes == "D"
+    sub_a, sub_b, sub_c = (inner for _, inner in found.inner)
+    assert isinstance(sub_c, Sequence)
+    assert sub_c.left is sub_a
+    assert sub_c.right is sub_b
+    assert found.node is sub_c
+    assert found.reads == ("Stock", "CPU")
+
+
+# -- properties -------------------------------------------------------------------------------
+
+LITERALS: st.SearchStrategy[Any] = st.one_of(
+    st.integers(0, 99),
+    st.floats(0, 99).filter(lambda x: x == 0 or x > 1e-3),
+    st.text("aé'\"{},$1. \n", max_size=6),
+)
+NUMBERS = st.sampled_from([PRICE, VOLUME, Duration()]) | st.builds(
+    Constant, st.integers(0, 99) | st.sampled_from([0.5, 1.05, 1e20])
+)
+STRINGS = st.just(NAME) | st.builds(Constant, st.text("aé'\"{},$1. \n", max_size=6))
+TERMS = st.recursive(
+    NUMBERS,
+    lambda inner: (
+        st.builds(Arithmetic, st.sampled_from(["+", "-", "*", "/", "%"]), inner, inner)
+        | st.builds(Negative, inner)
+        | st.builds(lambda x: Call("abs", (x,)), inner)
+    ),
+    max_leaves=5,
+)
+OPERATORS = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+ATOMS = (
+    st.builds(Compare, OPERATORS, TERMS, TERMS)
+    | st.builds(Compare, OPERATORS, STRINGS, STRINGS)
+    | st.builds(lambda x, y: Call("contains", (x, y)), STRINGS, STRINGS)
+    | st.sampled_from([Constant(True), Constant(False)])
+)
+CONDITIONS: st.SearchStrategy[Expression] = st.recursive(
+    ATOMS,
+    lambda inner: (
+        st.builds(And, st.lists(inner, min_size=2, max_size=3).map(tuple))
+        | st.builds(Or, st.lists(inner, min_size=2, max_size=3).map(tuple))
+        | st.builds(Not, inner)
+    ),
+    max_leaves=6,
+)
+_BINDING = {"+": 5, "-": 5, "*": 6, "/": 6, "%": 6}
+
+
+def shown(value: Any) -> str:
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return str(value).upper()
+
+
+def printed(node: Expression, outer: int = 0) -> str:
+    """Return an expression as text, in parentheses where something binds tighter around it."""
+    match node:
+        case Column(_, index):
+            return STOCK.schema.names[index]
+        case Constant(value):
+            return shown(value)
+        case Duration():
+            return "DUR"
+        case Call(name, arguments):
+            return f"{name}({', '.join(printed(one) for one in arguments)})"
+        case Or(items):
+            level, text = 1, " OR ".join(printed(one, 2) for one in items)
+        case And(items):
+            level, text = 2, "\n AND ".join(printed(one, 3) for one in items)
+        case Not(item):
+            level, text = 3, f"NOT {printed(item, 3)}"
+        case Compare(operator, left, right):
+            level, text = 4, f"{printed(left, 5)} {operator} {printed(right, 5)}"
+        case Arithmetic(sign, left, right):
+            level = _BINDING[sign]
+            text = f"{printed(left, level)}{sign} {printed(right, level + 1)}"
+        case Negative(operand):
+            level, text = 7, f"- {printed(operand, 7)}"
+        case _:
+            raise AssertionError(node)
+    return f"({text})" if level < outer else text
+
+
+def with_values(node: Expression, values: tuple[Any, ...]) -> Expression:
+    """Return an expression with its literals in it."""
+
+    def put(one: Expression) -> Expression:
+        return Constant(values[one.index]) if isinstance(one, Parameter) else one
+
+    return rewrite(node, put)
+
+
+@given(CONDITIONS)
+def test_what_is_printed_is_read_again(condition: Expression) -> None:
+    text = f"FROM FILTER{{{printed(condition)}}} Stock"
+    _, values, _ = split(text, TICKS)
+    found = node(text)
+    assert isinstance(found, Select)
+    event(f"{len(values)} literals")
+    event(type(condition).__name__)
+    assert with_values(found.predicate, values) == condition
+
+
+SHAPES = (
+    "FROM FILTER{{Price > {n} AND Name = {s}}} Stock NEXT{{DUR <= {d}}} CPU PUBLISH {p}",
+    "SELECT Name, - {n} + {n} AS x, {s} AS y FROM Stock\nPUBLISH {p}",
+    "SELECT pid, SUM(load * {n}) AS s FROM CPU GROUP BY pid WINDOW {d} PUBLISH {p}",
+    "FROM (SELECT *, {n} AS a FROM Stock) FOLD{{, DUR < {d}, $.a + {n} AS a}} Stock PUBLISH {p}",
+)
+CHOICES = {
+    "n": st.integers(0, 10**30).map(str),
+    "s": st.text("ab'\"{}$1. \n\0", max_size=8).map(shown),
+    "d": st.builds(
+        "{}{}{}".format,
+        st.integers(1, 999),
+        st.sampled_from(["", "  ", "\n"]),
+        st.sampled_from(["s", "min", "HOURS", "weeks"]),
+    ),
+    "p": st.sampled_from(["Out", "out_2", "Sixty60"]),
+}
+
+
+@given(st.sampled_from(SHAPES), st.data())
+def test_queries_of_one_shape_are_one_query(shape: str, data: st.DataObject) -> None:
+    def filled() -> str:
+        pieces = {name: data.draw(strategy) for name, strategy in CHOICES.items()}
+        return shape.format(**pieces)
+
+    one, two = filled(), filled()
+    assert split(one, TICKS)[0] == split(two, TICKS)[0]
+    first_read, second_read = prepared(one), prepared(two)
+    assert first_read.node == second_read.node
+    assert first_read.publishes == split(one, TICKS)[2]
+    assert second_read.publishes == split(two, TICKS)[2]

@@ -1,0 +1,743 @@
+"""Hypothesis strategies: streams, expressions of the algebra over them, and programs.
+
+Everything is small so that things meet: three streams, attributes with four or five values, a dozen
+ticks.  Floats are dyadic, so that sums are exact in any order.  A program is what a user may do to
+an engine, step by step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, TypeVar, assert_never
+
+from hypothesis import strategies as st
+
+from cep_core import algebra
+from cep_core.algebra import Aggregate, Node
+from cep_core.errors import AlgebraError
+from cep_core.events import Event, Schema
+from cep_core.expressions import (
+    TRUE,
+    And,
+    Arithmetic,
+    Call,
+    Column,
+    Compare,
+    Comparison,
+    Constant,
+    Duration,
+    Expression,
+    Missing,
+    Negative,
+    Not,
+    Or,
+    rewrite,
+)
+
+T = TypeVar("T")
+Types: TypeAlias = Mapping[int, Sequence[type]]
+
+NAN = float("nan")
+VALUES_OF: Mapping[type, tuple[Any, ...]] = {
+    int: (1, 0, 2, None),
+    float: (1.0, 0.5, -0.25, 1, None, NAN),
+    str: ("a", "b", "ab", None),
+    bool: (True, False, None),
+}
+COMPARISONS: tuple[Comparison, ...] = ("=", "!=", "<", "<=", ">", ">=")
+RELATING: tuple[Comparison, ...] = ("=", "=", "=", "<", ">=", "!=")
+DEPTH = 4  # of expressions
+WIDE = Schema(("n", "x", "s"), (int, float, str))
+NARROW = Schema(("n", "s", "b"), (int, str, bool))
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """A base stream, as `Engine.stream` takes it."""
+
+    name: str
+    schema: Schema
+    lateness: int = 0
+    channel: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.name}{self.schema} lateness {self.lateness} channel {self.channel}"
+
+
+@dataclass(frozen=True, slots=True)
+class Push:
+    """Events in order of arrival, pushed at once."""
+
+    events: tuple[Event, ...]
+
+    def __repr__(self) -> str:
+        events = [f"{one.stream}{one.values}@[{one.t0}, {one.t1}]" for one in self.events]
+        return f"push {' '.join(events)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """A query is added; what it publishes others read by that name."""
+
+    name: str
+    node: Node
+    publish: str | None = None
+
+    def __repr__(self) -> str:
+        return f"{self.name} as {self.publish}: {written(self.node)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Unregister:
+    """A query is removed."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Advance:
+    """The clock is set."""
+
+    to: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restore:
+    """The engine is replaced by one restored from its snapshot."""
+
+
+Step: TypeAlias = Push | Register | Unregister | Advance | Restore
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Streams, and what happens to an engine; at the end the input is closed."""
+
+    streams: tuple[Declared, ...]
+    steps: tuple[Step, ...]
+
+    def __repr__(self) -> str:
+        return "\n  ".join(["", *map(str, self.streams), *map(str, self.steps)])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+class Choice:
+    """Choices that Hypothesis makes, the first option being the simplest."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+
+    def number(self, least: int, largest: int) -> int:
+        return self._draw(st.integers(least, largest))
+
+    def of(self, *options: T) -> T:
+        return options[self.number(0, len(options) - 1)]
+
+    def often(self, times: int) -> bool:
+        """Return true, but false once in so many times."""
+        return self.number(0, times - 1) != times - 1
+
+    def seldom(self, times: int) -> bool:
+        """Return false, but true once in so many times."""
+        return not self.often(times)
+
+
+# -- streams and events ----------------------------------------------------------------------
+
+
+def declared(choose: Choice, latenesses: Sequence[int]) -> tuple[Declared, ...]:
+    """Return streams A and B of one schema, sharable sometimes, and C."""
+    first, second, third = (choose.of(*latenesses) for _ in range(3))
+    label = choose.of(None, "AB")
+    if label:
+        second = first
+    return (
+        Declared("A", WIDE, first, label),
+        Declared("B", WIDE, second, label),
+        Declared("C", NARROW, third),
+    )
+
+
+def row_value(choose: Choice, kind: type) -> Any:
+    """Return a value; nulls and NaN are rare."""
+    options = VALUES_OF[kind]
+    proper = [one for one in options if one is not None and one == one]
+    return choose.of(*proper) if choose.often(8) else choose.of(*options)
+
+
+def event(choose: Choice, streams: Sequence[Declared], times: int = 12) -> Event:
+    """Return an event: a point, an interval, or of two streams."""
+    stream = choose.of(streams[0], *streams)
+    names: str | tuple[str, ...] = stream.name
+    if stream.channel and choose.seldom(4):
+        names = tuple(one.name for one in streams if one.channel == stream.channel)
+    t1 = choose.number(0, times)
+    t0 = t1 - choose.of(0, 0, 0, 1, 3)
+    values = tuple([row_value(choose, kind) for kind in stream.schema.types])
+    return Event(names, values, t0, t1)
+
+
+def arrivals(
+    choose: Choice, streams: Sequence[Declared], largest: int, late: int = 0, times: int = 12
+) -> list[Event]:
+    """Return events, at least half of the largest number, in an order of arrival."""
+    return in_order(
+        choose,
+        streams,
+        [event(choose, streams, times) for _ in range(choose.number(largest // 2, largest))],
+        late,
+    )
+
+
+def in_order(
+    choose: Choice, streams: Sequence[Declared], events: Sequence[Event], late: int = 0
+) -> list[Event]:
+    """Return events in an order of arrival that keeps the latenesses, by up to ``late`` not."""
+    lateness = {one.name: one.lateness for one in streams}
+    due = []
+    for one in events:
+        name = one.stream if isinstance(one.stream, str) else one.stream[0]
+        due.append((one.t1 or 0) + choose.number(0, lateness[name] + late))
+    order = sorted(range(len(events)), key=lambda i: due[i])
+    return [events[i] for i in order]
+
+
+# -- expressions -----------------------------------------------------------------------------
+
+
+def constant(choose: Choice, kind: type) -> Constant:
+    """Return a constant, seldom null."""
+    options = [one for one in VALUES_OF[kind] if one is not None and one == one]
+    return Constant(None) if choose.seldom(20) else Constant(choose.of(*options))
+
+
+def columns(types: Types, kind: type) -> list[Column]:
+    """Return the columns of a type."""
+    return [
+        Column(1 if side == 1 else 2, i)
+        for side, kinds in types.items()
+        for i, found in enumerate(kinds)
+        if found is kind
+    ]
+
+
+def operand(choose: Choice, types: Types, kind: type, depth: int = 2) -> Expression:
+    """Return a value expression of a type: a column, a constant, or computed."""
+    found = columns(types, kind)
+    if found and choose.often(3):
+        return choose.of(*found)
+    if depth and kind in (int, float) and choose.seldom(2):
+        left, right = (operand(choose, types, kind, depth - 1) for _ in range(2))
+        if kind is float and choose.seldom(3):
+            return Arithmetic("/", left, right)
+        return Arithmetic(choose.of("+", "-", "*", "%"), left, right)
+    if kind is int and choose.seldom(4):
+        length = Call("length", (operand(choose, types, str, 0),))
+        return Duration() if choose.often(2) else length
+    if kind is float and choose.seldom(6):
+        return Negative(operand(choose, types, float, 0))
+    return constant(choose, kind)
+
+
+def atom(choose: Choice, types: Types) -> Expression:
+    """Return an atom: most read a column, one in three of a pair relates both sides."""
+    flags = columns(types, bool)
+    if flags and choose.seldom(5):
+        return choose.of(*flags)
+    kinds = [kind for kind in (int, str, float) if columns(types, kind)] or [int]
+    kind = choose.of(*kinds)
+    by_side = [columns({side: types[side]}, kind) for side in types]
+    if len(types) == 2 and all(by_side) and choose.often(2):
+        return Compare(choose.of(*RELATING), choose.of(*by_side[0]), choose.of(*by_side[1]))
+    found: list[Expression] = [*columns(types, kind)] or [Constant(1)]
+    match choose.number(0, 12):
+        case 0 | 1 | 2 | 10:
+            return Compare("=", choose.of(*found), constant(choose, kind))
+        case 3 | 4 | 5 | 11 | 12:
+            return Compare(choose.of(*COMPARISONS[1:]), choose.of(*found), constant(choose, kind))
+        case 6:
+            return Compare(choose.of("<=", ">=", "="), Duration(), Constant(choose.number(0, 6)))
+        case 7:
+            left, right = (operand(choose, types, kind) for _ in range(2))
+            return Compare(choose.of(*COMPARISONS), left, right)
+        case 8:
+            part = (operand(choose, types, str, 0), operand(choose, types, str, 0))
+            return Call(choose.of("contains", "starts_with"), part)
+        case _:
+            return Compare(choose.of(*RELATING), Missing(), operand(choose, types, int))
+
+
+def condition(choose: Choice, types: Types, depth: int = 2) -> Expression:
+    """Return a predicate over rows of the types by side."""
+    match choose.number(0, 12 if depth else 5):
+        case 0 | 1 | 10 | 11 | 12:
+            return TRUE
+        case 6:
+            return And(tuple([condition(choose, types, depth - 1) for _ in range(2)]))
+        case 7 | 8:
+            return Or(tuple([condition(choose, types, depth - 1) for _ in range(2)]))
+        case 9:
+            return Not(condition(choose, types, depth - 1))
+        case _:
+            return atom(choose, types)
+
+
+# -- nodes -----------------------------------------------------------------------------------
+
+
+def node(choose: Choice, streams: Sequence[Declared], depth: int = DEPTH, pairs: int = 2) -> Node:
+    """Return an expression of the algebra with at most so many operators over pairs in a path."""
+    if not depth:
+        return stream(choose, streams)
+    least = 0 if depth < DEPTH or not pairs else 2
+    kind = choose.number(least, 15 if pairs else 6)
+    below = (choose, streams, depth - 1)
+    if kind <= 1:
+        return stream(choose, streams)
+    if kind <= 3:
+        source = node(*below, pairs)
+        return algebra.select(source, condition(choose, {2: source.schema.types}))
+    if kind == 4:
+        return projected(choose, node(*below, pairs))
+    if kind == 5:
+        left = node(*below, pairs)
+        right = left if choose.seldom(3) else node(*below, max(0, pairs - 1))
+        return algebra.union(left, adapted(choose, right, left.schema))
+    if kind == 6:
+        return aggregated(choose, node(*below, pairs))
+    if kind <= 8:
+        return aggregated(choose, node(*below, pairs - 1))
+    if kind <= 11:
+        return paired(choose, *sides(*below, pairs - 1), None)
+    if kind <= 13:
+        left = simple(choose, streams) if choose.often(2) else node(*below, pairs - 1)
+        return iterated(choose, left, simple(choose, streams))
+    return paired(choose, *sides(*below, pairs - 1), Constant(choose.number(0, 6)))
+
+
+def sides(choose: Choice, streams: Sequence[Declared], depth: int, pairs: int) -> tuple[Node, Node]:
+    """Return two inputs, at least one of them simple most of the time."""
+    one, other = simple(choose, streams), simple(choose, streams)
+    deep = node(choose, streams, depth, pairs) if choose.often(3) else one
+    match choose.number(0, 6):
+        case 0:
+            return deep, node(choose, streams, depth, pairs)
+        case 1 | 2 | 3:
+            return deep, other
+        case _:
+            return other, deep
+
+
+def stream(choose: Choice, streams: Sequence[Declared]) -> Node:
+    """Return a base stream, the first more often."""
+    one = choose.of(streams[0], *streams)
+    return algebra.stream(one.name, one.schema)
+
+
+def simple(choose: Choice, streams: Sequence[Declared]) -> Node:
+    """Return a base stream or a selection over one."""
+    source = stream(choose, streams)
+    if choose.often(3):
+        return source
+    return algebra.select(source, condition(choose, {2: source.schema.types}, 1))
+
+
+def projected(choose: Choice, source: Node) -> Node:
+    """Return computed attributes over a source."""
+    found: list[tuple[str, Expression]] = []
+    for i in range(choose.number(1, 3)):
+        kind = choose.of(int, float, str)
+        found.append((f"p{i}", operand(choose, {2: source.schema.types}, kind)))
+    if choose.seldom(3):
+        found.append(("lacking", Missing()))
+    return algebra.project(source, found)
+
+
+def adapted(choose: Choice, source: Node, schema: Schema) -> Node:
+    """Return a source with the schema of another, by a projection if need be."""
+    if source.schema == schema:
+        return source
+    types = {2: source.schema.types}
+    found: list[tuple[str, Expression]] = []
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        fitting = columns(types, kind)
+        value: Expression = choose.of(*fitting) if fitting else Constant(VALUES_OF[kind][0])
+        found.append((name, value))
+    return algebra.project(source, found)
+
+
+def paired(choose: Choice, left: Node, right: Node, window: Expression | None) -> Node:
+    """Return a sequence, or a join if there is a window; a selection is often above."""
+    try:
+        algebra.paired_schema(left.schema, right.schema)
+    except AlgebraError:
+        left = renamed(left, "l")
+        right = renamed(right, "r")
+    predicate = condition(choose, algebra.pair_types(left, right))
+    made: Node
+    if window is None:
+        made = algebra.sequence(left, right, predicate)
+    else:
+        made = algebra.window_join(left, right, predicate, window)
+    if choose.seldom(3):
+        return algebra.select(made, condition(choose, {2: made.schema.types}, 1))
+    return made
+
+
+def renamed(source: Node, prefix: str) -> Node:
+    """Return a source with new names."""
+    return algebra.rename(
+        source, {name: f"{prefix}{i}" for i, name in enumerate(source.schema.names)}
+    )
+
+
+def iterated(choose: Choice, left: Node, right: Node) -> Node:
+    """Return an iteration; its right side is narrowed to attributes that the left has."""
+    pairs = list(zip(left.schema.names, left.schema.types, strict=True))
+    right_pairs = list(zip(right.schema.names, right.schema.types, strict=True))
+    if not set(right_pairs) <= set(pairs):
+        kept = pairs[: choose.number(1, len(pairs))]
+        right = adapted(choose, right, Schema(*zip(*kept, strict=True)))
+    names = [(f"g{i}", choose.of(int, float)) for i in range(choose.number(0, 2))]
+    kinds = [kind for _, kind in names]
+    try:
+        schema, _ = algebra.iterated_schema(
+            left.schema, right.schema, [name for name, _ in names], kinds
+        )
+    except AlgebraError:
+        left, right = renamed(left, "i"), renamed(right, "i")
+        if [*right.schema.types] != [*left.schema.types[: len(right.schema)]]:
+            right = adapted(choose, right, Schema(left.schema.names[:1], left.schema.types[:1]))
+        schema, _ = algebra.iterated_schema(
+            left.schema, right.schema, [name for name, _ in names], kinds
+        )
+    types = {1: schema.types, 2: right.schema.types}
+    aggregates = []
+    for place, (name, kind) in enumerate(names):
+        last = Column(1, len(left.schema) + len(right.schema) + place)
+        step: Expression = Arithmetic("+", last, operand(choose, types, kind, 0))
+        if choose.often(3):
+            step = operand(choose, types, kind, 1)
+        aggregates.append((name, step, kind))
+    filter, rebind = condition(choose, types), condition(choose, types, 1)
+    return algebra.iterate(left, right, filter, rebind, aggregates)
+
+
+def aggregate(choose: Choice, types: Types) -> Aggregate:
+    """Return an aggregate that its types allow."""
+    function = choose.of(*algebra.AGGREGATES)
+    if function == "COUNT" and choose.often(2):
+        return Aggregate("COUNT", None)
+    numbers = function in ("SUM", "AVG")
+    argument = operand(choose, types, choose.of(int, float) if numbers else choose.of(int, str), 1)
+    by = None
+    if function.startswith("ARG"):
+        by = operand(choose, types, choose.of(int, float, str), 1)
+    return Aggregate(function, argument, by)
+
+
+def aggregated(choose: Choice, source: Node) -> Node:
+    """Return an aggregate over an epoch or a window, grouped sometimes."""
+    width = len(source.schema)
+    group = tuple(sorted({choose.number(0, width - 1) for _ in range(choose.number(0, 2))}))
+    types = {2: source.schema.types}
+    found = [(f"a{i}", aggregate(choose, types)) for i in range(choose.number(1, 2))]
+    if any(name in dict(found) for name in source.schema.names):
+        source = renamed(source, "v")
+    if choose.often(2):
+        window = Constant(choose.number(1, 8))
+        return algebra.window_aggregate(source, group, found, window)
+    return algebra.instance_aggregate(source, group, found)
+
+
+def plain(choose: Choice, streams: Sequence[Declared], kind: str) -> Node:
+    """Return an expression of one operator over simple inputs."""
+    left, right = simple(choose, streams), simple(choose, streams)
+    match kind:
+        case "select":
+            return algebra.select(left, condition(choose, {2: left.schema.types}, 1))
+        case "iterate":
+            return iterated(choose, left, right)
+        case "aggregate":
+            return aggregated(choose, left)
+        case _:
+            window = Constant(choose.number(0, 6)) if kind == "join" else None
+            return paired(choose, left, right, window)
+
+
+# -- queries that share ----------------------------------------------------------------------
+
+
+def varied(choose: Choice, source: Node) -> Node:
+    """Return an expression of the same shape, with other constants here and there."""
+
+    def other(part: Expression) -> Expression:
+        if isinstance(part, Constant) and type(part.value) in (int, float, str):
+            return constant(choose, type(part.value)) if choose.seldom(2) else part
+        return part
+
+    def window(part: Expression) -> Expression:
+        return Constant(choose.number(1, 8)) if choose.seldom(2) else part
+
+    return changed(source, lambda part: rewrite(part, other), window)
+
+
+def changed(
+    source: Node,
+    change: Callable[[Expression], Expression],
+    window: Callable[[Expression], Expression],
+) -> Node:
+    """Return an expression with its predicates and windows changed; schemas stay."""
+
+    def below(part: Node) -> Node:
+        return changed(part, change, window)
+
+    match source:
+        case algebra.Stream():
+            return source
+        case algebra.Select():
+            predicate = change(source.predicate)
+            return replace(source, source=below(source.source), predicate=predicate)
+        case algebra.Project():
+            return replace(source, source=below(source.source))
+        case algebra.InstanceAggregate():
+            return replace(source, source=below(source.source))
+        case algebra.WindowAggregate():
+            reach = window(source.window)
+            return replace(source, source=below(source.source), window=reach)
+        case algebra.Union():
+            return replace(source, left=below(source.left), right=below(source.right))
+        case algebra.Sequence():
+            two = (below(source.left), below(source.right))
+            predicate = change(source.predicate)
+            return replace(source, left=two[0], right=two[1], predicate=predicate)
+        case algebra.WindowJoin():
+            two = (below(source.left), below(source.right))
+            predicate, reach = change(source.predicate), window(source.window)
+            return replace(source, left=two[0], right=two[1], predicate=predicate, window=reach)
+        case algebra.Iterate():
+            two = (below(source.left), below(source.right))
+            filter, rebind = change(source.filter), change(source.rebind)
+            return replace(source, left=two[0], right=two[1], filter=filter, rebind=rebind)
+        case _:
+            assert_never(source)
+
+
+KINDS = ("select", "sequence", "iterate", "join", "aggregate")
+
+
+def another(
+    choose: Choice, streams: Sequence[Declared], known: Sequence[Node], kind: str | None
+) -> Node:
+    """Return a query: new, or one that shares something with a known one."""
+    if not known and (kind or choose.often(2)):
+        return plain(choose, streams, kind or choose.of(*KINDS))
+    if not known or choose.seldom(5):
+        return node(choose, streams)
+    one = choose.of(*known)
+    match choose.number(0, 7):
+        case 0:
+            return one
+        case 1:
+            return algebra.select(one, condition(choose, {2: one.schema.types}, 1))
+        case 2 | 3:
+            return varied(choose, one)
+        case _:
+            return otherwise(choose, one)
+
+
+def otherwise(choose: Choice, source: Node) -> Node:
+    """Return an expression over the same inputs, its topmost predicate or window another."""
+    match source:
+        case algebra.Select():
+            if choose.seldom(3):
+                return replace(source, source=otherwise(choose, source.source))
+            predicate = condition(choose, {2: source.schema.types}, 1)
+            return replace(source, predicate=predicate)
+        case algebra.Project():
+            return replace(source, source=otherwise(choose, source.source))
+        case algebra.Union():
+            return replace(source, left=otherwise(choose, source.left))
+        case algebra.Sequence():
+            predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
+            return replace(source, predicate=predicate)
+        case algebra.Iterate():
+            types = {1: source.schema.types, 2: source.right.schema.types}
+            if choose.often(2):
+                return replace(source, filter=condition(choose, types, 1))
+            return replace(source, rebind=condition(choose, types, 1))
+        case algebra.WindowJoin():
+            if choose.often(2):
+                return replace(source, window=Constant(choose.number(0, 6)))
+            predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
+            return replace(source, predicate=predicate)
+        case algebra.WindowAggregate():
+            if choose.often(2):
+                return source
+            return replace(source, window=Constant(choose.number(1, 8)))
+        case algebra.InstanceAggregate() | algebra.Stream():
+            return source
+        case _:
+            assert_never(source)
+
+
+# -- programs --------------------------------------------------------------------------------
+
+
+class Queries:
+    """The queries of a program while it is made: those that are live, and what they publish."""
+
+    def __init__(self, choose: Choice, streams: Sequence[Declared], kind: str | None) -> None:
+        self.added = 0
+        self._choose = choose
+        self._streams = streams
+        self._kind = kind
+        self._known: list[Node] = []
+        self._live: list[Register] = []
+
+    def add(self) -> Register:
+        """Return the registration of one more query."""
+        published = [
+            Declared(one.publish, one.node.schema) for one in self._live if one.publish is not None
+        ]
+        streams = [*self._streams, *published]
+        names = {one.name for one in streams}
+        known = [one for one in self._known if set(streams_of(one)) <= names]
+        made = another(self._choose, streams, known, self._kind)
+        self.added += 1
+        publish = f"P{self.added}" if self._choose.seldom(4) else None
+        step = Register(f"q{self.added}", made, publish)
+        self._known.append(made)
+        self._live.append(step)
+        return step
+
+    def removed(self) -> list[Unregister]:
+        """Return the removal of a query that nobody reads, if there is one."""
+        read = {name for one in self._live for name in streams_of(one.node)}
+        free = [one for one in self._live if one.publish not in read]
+        if not free:
+            return []
+        step = self._choose.of(*free)
+        self._live.remove(step)
+        return [Unregister(step.name)]
+
+
+def streams_of(source: Node) -> set[str]:
+    """Return the names of the streams that an expression reads."""
+    match source:
+        case algebra.Stream(name):
+            return {name}
+        case algebra.Union() | algebra.Sequence() | algebra.Iterate() | algebra.WindowJoin():
+            return streams_of(source.left) | streams_of(source.right)
+        case _:
+            return streams_of(source.source)
+
+
+@st.composite
+def programs(
+    draw: st.DrawFn,
+    *,
+    latenesses: Sequence[int] = (0,),
+    late: int = 0,
+    events: int = 20,
+    times: int = 12,
+    changes: bool = True,
+    restores: bool = False,
+    kind: str | None = None,
+) -> Program:
+    """Return a program; with ``changes`` queries come and go and the clock is set midway.
+
+    With a ``kind`` of KINDS the first query is such an operator over simple inputs.
+    """
+    choose = Choice(draw)
+    streams = declared(choose, latenesses)
+    queries = Queries(choose, streams, kind)
+    steps: list[Step] = [queries.add() for _ in range(choose.number(1, 4))]
+    batch: list[Event] = []
+    for one in arrivals(choose, streams, events, late, times):
+        batch.append(one)
+        happens = choose.number(0, 15)
+        if happens < 8:
+            continue
+        steps.append(Push(tuple(batch)))
+        batch = []
+        if restores and happens == 15:
+            steps.append(Restore())
+        if changes and happens in (10, 11, 12) and queries.added < 6:
+            steps.append(queries.add())
+        if changes and happens == 13:
+            steps += queries.removed()
+        if changes and happens == 14:
+            steps.append(Advance((one.t1 or 0) + choose.number(-1, 3)))
+    steps.append(Push(tuple(batch)))
+    return Program(streams, tuple(steps))
+
+
+@st.composite
+def reordered_programs(draw: st.DrawFn) -> tuple[Program, Program]:
+    """Return a program twice: the same events in two orders that keep the latenesses."""
+    program = draw(programs(latenesses=(0, 2, 4), events=16, changes=False))
+    choose = Choice(draw)
+    registered = [step for step in program.steps if isinstance(step, Register)]
+    pushed = [step.events for step in program.steps if isinstance(step, Push)]
+    events = [event for batch in pushed for event in batch]
+    reordered = Push(tuple(in_order(choose, program.streams, events)))
+    return program, replace(program, steps=(*registered, reordered))
+
+
+# -- for the reader of a failure -------------------------------------------------------------
+
+
+def written(node: Node) -> str:
+    """Return an expression of the algebra in the papers' letters."""
+    match node:
+        case algebra.Stream(name):
+            return name
+        case algebra.Select(source, predicate):
+            return f"σ[{said(predicate)}]({written(source)})"
+        case algebra.Project(source, found):
+            return f"π[{', '.join(map(said, found))}]({written(source)})"
+        case algebra.Union(left, right):
+            return f"({written(left)} ∪ {written(right)})"
+        case algebra.Sequence(left, right, predicate):
+            return f"({written(left)} ;[{said(predicate)}] {written(right)})"
+        case algebra.WindowJoin(left, right, predicate, window):
+            return f"({written(left)} ⋈[{said(predicate)}, {said(window)}] {written(right)})"
+        case algebra.Iterate(left, right, filter, rebind, found):
+            parts = "; ".join([said(filter), said(rebind), *map(said, found)])
+            return f"μ[{parts}]({written(left)}, {written(right)})"
+        case algebra.InstanceAggregate(source, group, found):
+            return f"β[{group}; {'; '.join(map(function_of, found))}]({written(source)})"
+        case algebra.WindowAggregate(source, group, found, window):
+            parts = "; ".join([str(group), *map(function_of, found), said(window)])
+            return f"α[{parts}]({written(source)})"
+        case _:
+            assert_never(node)
+
+
+def function_of(one: Aggregate) -> str:
+    """Return an aggregate as text."""
+    parts = [said(part) for part in (one.argument, one.by) if part is not None]
+    return f"{one.function}({', '.join(parts)})"
+
+
+def said(part: Expression) -> str:
+    """Return an expression as text, columns by side and position."""
+    match part:
+        case Column(side, index):
+            return f"${side}.{index}"
+        case Constant(value):
+            return repr(value)
+        case Compare(operator, left, right) | Arithmetic(operator, left, right):
+            return f"({said(left)} {operator} {said(right)})"
+        case And(items) | Or(items):
+            return "(" + f" {type(part).__name__} ".join(map(said, items)) + ")"
+        case Not(item) | Negative(item):
+            return f"{type(part).__name__} {said(item)}"
+        case Call(function, arguments):
+            return f"{function}({', '.join(map(said, arguments))})"
+        case _:
+            return type(part).__name__

@@ -1,0 +1,524 @@
+"""The engine against the second opinion: random queries over random streams, step by step.
+
+After each step of a program the engine has to have put out exactly the rows that the set
+definitions give, whatever the rules share, however the input is cut and in whatever order it came.
+A planted wrong rule has to be caught, and the cases have to be worth it: matches in a third of
+them, every operator and every kind of event.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, assert_never
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from cep_core import ALL_RULES, Engine, Event, Match, Options, Rule, Schema, algebra
+from cep_core.algebra import Node
+from cep_core.events import Row
+from cep_core.expressions import TRUE, Compare, Constant, Expression, Or, rewrite, walk
+from cep_core.mop import Wanted
+from tests.cep_core.reference import Input, evaluate, results, sources
+from tests.cep_core.strategies import (
+    Advance,
+    Program,
+    Push,
+    Register,
+    Restore,
+    Step,
+    Unregister,
+    changed,
+    programs,
+    reordered_programs,
+)
+
+Found: TypeAlias = Counter[tuple[Any, ...]]  # (query, t0, t1, values)
+CONFIGURATIONS: dict[str, tuple[Rule, ...]] = {
+    "all": ALL_RULES,
+    "none": (),
+    **{
+        f"without {left_out.name}": tuple(rule for rule in ALL_RULES if rule is not left_out)
+        for left_out in ALL_RULES
+    },
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How an engine is configured."""
+
+    rules: tuple[Rule, ...] = ALL_RULES
+    options: Options = field(default_factory=Options)
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(f"{[rule.name for rule in self.rules]} {self.options}")
+
+
+USUAL = Setting()
+
+
+def settings_of_engines() -> st.SearchStrategy[Setting]:
+    """Return any configuration."""
+    options = st.builds(Options, st.booleans(), st.booleans())
+    return st.builds(Setting, st.sampled_from(list(CONFIGURATIONS.values())), options)
+
+
+# -- both sides ------------------------------------------------------------------------------
+
+
+def key(query: str, t0: int, t1: int, values: Sequence[Any]) -> tuple[Any, ...]:
+    """Return a row of a query's output so that equal ones compare equal, NaN included."""
+    return (query, t0, t1, tuple("NaN" if one != one else one for one in values))
+
+
+def of_matches(matches: Sequence[Match]) -> Found:
+    """Return matches as a multiset."""
+    return Counter(
+        key(query, event.t0, event.t0 if event.t1 is None else event.t1, event.values)
+        for query, event in matches
+    )
+
+
+class Run:
+    """An engine that does the steps of a program."""
+
+    def __init__(self, program: Program, setting: Setting = USUAL) -> None:
+        self.setting = setting
+        self.engine = Engine(1, rules=setting.rules, options=setting.options)
+        for one in program.streams:
+            self.engine.stream(one.name, one.schema, lateness=one.lateness, channel=one.channel)
+
+    def do(self, step: Step) -> list[Match]:
+        """Return the matches of a step."""
+        engine = self.engine
+        match step:
+            case Push(events):
+                return engine.push(events)
+            case Advance(to):
+                return engine.advance(to)
+            case Register(name, node, publish):
+                engine.register(name, node, publish=publish)
+            case Unregister(name):
+                engine.unregister(name)
+            case Restore():
+                self.engine = Engine.restore(engine.snapshot(), rules=self.setting.rules)
+            case _:
+                assert_never(step)
+        return []
+
+
+def outputs(program: Program, setting: Setting = USUAL) -> list[Found]:
+    """Return what the engine puts out at each step, and at its close."""
+    run = Run(program, setting)
+    found = [run.do(step) for step in program.steps]
+    found.append(run.engine.close())
+    for matches in found:
+        order = [(event.t1, int(query[1:])) for query, event in matches]
+        assert order == sorted(order), "matches come by time and registration"
+    return [of_matches(matches) for matches in found]
+
+
+def resolved(node: Node, published: Mapping[str, Node]) -> Node:
+    """Return an expression with what published streams stand for."""
+    if isinstance(node, algebra.Stream):
+        return published.get(node.name, node)
+    parts: dict[str, Any] = {
+        name: resolved(getattr(node, name), published)
+        for name in ("source", "left", "right")
+        if hasattr(node, name)
+    }
+    return replace(node, **parts)
+
+
+def expected(program: Program) -> list[Found]:
+    """Return what the second opinion puts out at each step, and at the close."""
+    inputs: list[Input] = []
+    steps: list[int] = []  # of each input, where it is pushed
+    live: dict[str, tuple[Node, int]] = {}
+    ends: dict[str, int] = {}
+    published: dict[str, Node] = {}
+    arrived = 0
+    for number, step in enumerate(program.steps):
+        match step:
+            case Push(events):
+                inputs += events
+                steps += [number] * len(events)
+                arrived += len(events)
+            case Advance(to):
+                inputs.append(to)
+                steps.append(number)
+            case Register(name, node, publish):
+                live[name] = (resolved(node, published), arrived)
+                if publish:
+                    published[publish] = live[name][0]
+            case Unregister(name):
+                ends[name] = len(inputs)
+            case Restore():
+                continue
+            case _:
+                assert_never(step)
+    found: list[Found] = [Counter() for _ in range(len(program.steps) + 1)]
+    latenesses = {one.name: one.lateness for one in program.streams}
+    for name, (node, registered) in live.items():
+        for (t0, t1, _, *values), (position, *_), _ in results(
+            node, inputs, registered, latenesses
+        ):
+            if position < ends.get(name, len(inputs)):
+                found[steps[int(position)]][key(name, t0, t1, values)] += 1
+            elif name not in ends:
+                found[-1][key(name, t0, t1, values)] += 1
+    return found
+
+
+# -- what the cases are worth ----------------------------------------------------------------
+
+
+def nodes_of(node: Node) -> Iterator[Node]:
+    """Yield an expression and all below it."""
+    yield node
+    for source in sources(node):
+        yield from nodes_of(source)
+
+
+def features(program: Program) -> set[str]:
+    """Return what occurs in a program: operators, parts of predicates, kinds of events, steps."""
+    found: set[str] = set()
+    for number, step in enumerate(program.steps):
+        found.add(type(step).__name__)
+        if isinstance(step, Register):
+            if any(isinstance(earlier, Push) for earlier in program.steps[:number]):
+                found.add("registered midway")
+            for node in nodes_of(step.node):
+                if isinstance(node, algebra.Stream) and node.name.startswith("P"):
+                    found.add("published")
+                found.add(type(node).__name__)
+                for name in ("predicate", "filter", "rebind"):
+                    predicate = getattr(node, name, TRUE)
+                    found |= {type(part).__name__ for part in walk(predicate)}
+        if isinstance(step, Push):
+            found |= features_of_events(step.events)
+    return found
+
+
+def features_of_events(events: Sequence[Event]) -> set[str]:
+    """Return the kinds of events among some."""
+    found: set[str] = set()
+    times: Counter[int | None] = Counter(event.t1 for event in events)
+    latest = min((event.t0 for event in events), default=0)
+    for event in events:
+        t1 = event.t0 if event.t1 is None else event.t1
+        kinds = {
+            "interval": event.t0 < t1,
+            "simultaneous": times[t1] > 1,
+            "out of order": t1 < latest,
+            "null": None in event.values,
+            "NaN": any(value != value for value in event.values),
+            "of two streams": not isinstance(event.stream, str),
+        }
+        found |= {kind for kind, holds in kinds.items() if holds}
+        latest = max(latest, t1)
+    return found
+
+
+FEATURES = {
+    *("Stream", "Select", "Project", "Union", "Sequence", "Iterate"),
+    *("InstanceAggregate", "WindowAggregate", "WindowJoin"),
+    *("Or", "And", "Not", "Compare", "Call", "Arithmetic", "Duration", "Missing"),
+    *("interval", "simultaneous", "out of order", "null", "NaN", "of two streams"),
+    *("Unregister", "Advance", "registered midway", "published"),
+}
+
+
+class Worth:
+    """Counts of cases, of those with matches, and of those with each feature."""
+
+    def __init__(self) -> None:
+        self.cases = 0
+        self.matching = 0
+        self.features: Counter[str] = Counter()
+
+    def count(self, program: Program, found: Sequence[Found]) -> None:
+        """Count a case."""
+        self.cases += 1
+        self.matching += any(found)
+        self.features.update(features(program))
+
+    def demand(self, wanted: set[str]) -> None:
+        """Fail unless a third of the cases have matches and each feature occurs."""
+        assert 3 * self.matching >= self.cases
+        assert wanted <= set(self.features)
+
+
+def holding(cases: int, shrink: bool = True) -> settings:
+    """Return the settings of a property: a failure is shown with a small case."""
+    phases = [Phase.explicit, Phase.reuse, Phase.generate] + [Phase.shrink] * shrink
+    return settings(
+        max_examples=cases,
+        phases=phases,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+        report_multiple_bugs=False,
+    )
+
+
+# -- properties ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("latenesses", "late", "cases"),
+    [((0,), 0, 400), ((0, 0, 1, 3), 2, 600)],
+    ids=["in order", "late"],
+)
+def test_the_engine_agrees_with_the_definitions(
+    latenesses: tuple[int, ...], late: int, cases: int
+) -> None:
+    """At every step, whatever is shared, with queries that come and go."""
+    worth = Worth()
+
+    @holding(cases)
+    @given(programs(latenesses=latenesses, late=late), settings_of_engines())
+    def agrees(program: Program, setting: Setting) -> None:
+        wanted = expected(program)
+        worth.count(program, wanted)
+        assert outputs(program, setting) == wanted
+
+    agrees()
+    worth.demand(FEATURES - ({"out of order"} if latenesses == (0,) else set()))
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_every_configuration_agrees(name: str) -> None:
+    worth = Worth()
+
+    @holding(60)
+    @given(programs(latenesses=(0, 1), late=1))
+    def agrees(program: Program) -> None:
+        wanted = expected(program)
+        worth.count(program, wanted)
+        for options in (Options(), Options(False, False)):
+            assert outputs(program, Setting(CONFIGURATIONS[name], options)) == wanted
+
+    agrees()
+    worth.demand({"Select", "Sequence", "Iterate", "WindowAggregate", "WindowJoin"})
+
+
+def test_the_order_of_arrival_within_the_lateness_changes_nothing() -> None:
+    worth = Worth()
+
+    @holding(300)
+    @given(reordered_programs(), settings_of_engines())
+    def agrees(orders: tuple[Program, Program], setting: Setting) -> None:
+        one, other = (sum(outputs(order, setting), Counter()) for order in orders)
+        wanted = finished(orders[0])
+        worth.count(orders[1], [wanted])
+        assert one == wanted
+        assert other == wanted
+
+    agrees()
+    worth.demand({"out of order", "Sequence", "Iterate", "WindowAggregate", "WindowJoin"})
+
+
+def finished(program: Program) -> Found:
+    """Return what the definitions say of complete streams, of all queries of a program."""
+    streams: dict[str, list[Row]] = {}
+    events = [event for step in program.steps if isinstance(step, Push) for event in step.events]
+    for number, event in enumerate(events):
+        row = (event.t0, event.t1, number, *event.values)
+        for name in (event.stream,) if isinstance(event.stream, str) else event.stream:
+            streams.setdefault(name, []).append(row)
+    found: Found = Counter()
+    published: dict[str, Node] = {}
+    for step in program.steps:
+        if isinstance(step, Register):
+            node = resolved(step.node, published)
+            published[step.publish or ""] = node
+            for t0, t1, _, *values in evaluate(node, streams):
+                found[key(step.name, t0, t1, values)] += 1
+    return found
+
+
+@holding(150)
+@given(programs(latenesses=(0, 2), late=1, changes=False), settings_of_engines())
+def test_the_cut_into_batches_changes_nothing(program: Program, setting: Setting) -> None:
+    registered = [step for step in program.steps if isinstance(step, Register)]
+    pushed = [step.events for step in program.steps if isinstance(step, Push)]
+    events = tuple(event for batch in pushed for event in batch)
+    singles = tuple(Push((event,)) for event in events)
+    cuts: list[tuple[Step, ...]] = [
+        program.steps,
+        (*registered, Push(events)),
+        (*registered, *singles),
+    ]
+    found = [sum(outputs(replace(program, steps=steps), setting), Counter()) for steps in cuts]
+    assert found[0] == found[1] == found[2]
+
+
+def test_a_snapshot_keeps_an_expression_that_reads_one_part_twice() -> None:
+    """The two sides of the union are one object, and two after a restore."""
+    stream = algebra.stream("A", Schema(("n",), (int,)))
+    pair = algebra.sequence(stream, algebra.rename(stream, {"n": "m"}))
+    query = algebra.sequence(algebra.union(pair, pair), algebra.rename(stream, {"n": "k"}))
+    engine = Engine(1)
+    engine.stream("A", stream.schema)
+    engine.register("q", query)
+    engine.push([Event("A", (n,), n) for n in (1, 2, 3)])
+    restored = Engine.restore(engine.snapshot())
+    assert [event.values for _, event in restored.push([Event("A", (4,), 4)])] == [(1, 2, 3)] * 2
+
+
+def test_a_restored_engine_goes_on_as_if_never_stopped() -> None:
+    worth = Worth()
+
+    @holding(300)
+    @given(programs(latenesses=(0, 0, 2), late=1, restores=True), settings_of_engines())
+    def agrees(program: Program, setting: Setting) -> None:
+        wanted = expected(program)
+        worth.count(program, wanted)
+        assert outputs(program, setting) == wanted
+
+    agrees()
+    worth.demand({"Restore", "Sequence", "Iterate", "WindowAggregate", "WindowJoin", "Union"})
+
+
+@holding(150)
+@given(programs(latenesses=(0, 2), late=1), settings_of_engines())
+def test_nothing_is_left_when_all_queries_are_gone(program: Program, setting: Setting) -> None:
+    run = Run(program, setting)
+    for step in program.steps:
+        run.do(step)
+    for name in reversed(list(run.engine.queries)):
+        run.engine.unregister(name)
+    stats = run.engine.stats()
+    left = {name: stats[name] for name in LEFT}
+    assert left == dict.fromkeys(LEFT, 0)
+
+
+LEFT = ("queries", "operators", "mops", "channels", "instances", "index_entries", "waiting")
+
+
+# -- planted faults --------------------------------------------------------------------------
+
+
+def any_predicate(wanted: Wanted) -> Hashable:
+    """Selections over one stream are one, whatever they select."""
+    return (wanted.kind, wanted.inputs) if wanted.kind == "select" else wanted
+
+
+def any_sequence(wanted: Wanted) -> Hashable:
+    """Sequences over the same streams are one, whatever their predicates."""
+    return (wanted.kind, wanted.inputs) if wanted.kind == "sequence" else wanted
+
+
+def any_iteration(wanted: Wanted) -> Hashable:
+    """Iterations of equal width over the same streams are one."""
+    return (wanted.kind, wanted.inputs, wanted.width) if wanted.kind == "iterate" else wanted
+
+
+def any_window(wanted: Wanted) -> Hashable:
+    """Joins are one whatever their windows."""
+    return wanted._replace(window=None) if wanted.kind == "window_join" else wanted
+
+
+def any_registration(wanted: Wanted) -> Hashable:
+    """Aggregates are one whenever their queries were registered."""
+    return wanted._replace(since=None) if "aggregate" in wanted.kind else wanted
+
+
+WRONG = [
+    (any_predicate, "select"),
+    (any_sequence, "sequence"),
+    (any_iteration, "iterate"),
+    (any_window, "join"),
+    (any_registration, "aggregate"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "kind"), WRONG)
+def test_a_wrong_rule_is_caught(wrong: Callable[[Wanted], Hashable], kind: str) -> None:
+    rules = (Rule("wrong", "shares too much", wrong, same=True), *ALL_RULES)
+    caught(lambda program: outputs(program, Setting(rules)), kind)
+
+
+def wider(program: Program) -> list[Found]:
+    """A window is one tick too wide."""
+    return mistaken(program, lambda part: part, lambda window: Constant(window.value + 1))
+
+
+def closed(program: Program) -> list[Found]:
+    """A range has its edge."""
+
+    def edge(part: Expression) -> Expression:
+        if isinstance(part, Compare) and part.operator == "<":
+            return Compare("<=", part.left, part.right)
+        return part
+
+    return mistaken(program, edge, lambda window: window)
+
+
+def dropped(program: Program) -> list[Found]:
+    """A disjunction lacks its last branch."""
+
+    def first(part: Expression) -> Expression:
+        return part.items[0] if isinstance(part, Or) else part
+
+    return mistaken(program, first, lambda window: window)
+
+
+def one_sided(program: Program) -> list[Found]:
+    """Bag union forgets its right side."""
+    steps = [
+        replace(step, node=without_unions(step.node)) if isinstance(step, Register) else step
+        for step in program.steps
+    ]
+    return outputs(replace(program, steps=tuple(steps)))
+
+
+def without_unions(node: Node) -> Node:
+    """Return an expression in which unions above all pairs are their left sides."""
+    match node:
+        case algebra.Union():
+            return without_unions(node.left)
+        case algebra.Select() | algebra.Project():
+            return replace(node, source=without_unions(node.source))
+        case _:
+            return node
+
+
+@pytest.mark.parametrize("fault", [wider, closed, dropped, one_sided])
+def test_a_wrong_meaning_is_caught(fault: Callable[[Program], list[Found]]) -> None:
+    caught(fault)
+
+
+def mistaken(
+    program: Program,
+    change: Callable[[Expression], Expression],
+    window: Callable[[Any], Expression],
+) -> list[Found]:
+    """Return what the engine puts out for queries that were changed."""
+    steps = [
+        replace(step, node=changed(step.node, lambda part: rewrite(part, change), window))
+        if isinstance(step, Register)
+        else step
+        for step in program.steps
+    ]
+    return outputs(replace(program, steps=tuple(steps)))
+
+
+class Caught(Exception):
+    """A faulty engine disagrees with the definitions."""
+
+
+def caught(faulty: Callable[[Program], list[Found]], kind: str | None = None) -> None:
+    """Fail unless the main property fails of a faulty engine."""
+
+    @holding(300, shrink=False)
+    @given(programs(kind=kind))
+    def agrees(program: Program) -> None:
+        if faulty(program) != expected(program):
+            raise Caught
+
+    with pytest.raises(Caught):
+        agrees()
