@@ -140,6 +140,7 @@ class Engine:
         self._fanouts: dict[Channel, Fanout] = {}
         self._found: list[Found] = []
         self._next_query = 0
+        self._widest = 0  # the largest lateness of a stream: how long rows may be open
         self._closed = False
         self._last_late: tuple[Row, int] | None = None
 
@@ -173,6 +174,7 @@ class Engine:
                 )
         operator = self.plan.source(name, len(schema), lateness, channel)
         self.streams[name] = BaseStream(name, schema, lateness, channel, operator)
+        self._widest = max(self._widest, lateness)
 
     def schema(self, name: str) -> Schema | None:
         """Return the schema of a base or published stream, None if there is none."""
@@ -404,8 +406,7 @@ class Engine:
         row = (t0, t1, clock.arrivals, *event.values)
         clock.arrivals += 1
         self.counts["events"] += 1
-        base = self.streams[names[0]]
-        if base.lateness:
+        if self._widest:
             self.recent.append((row, names))
         self._emit(row, names)
         if t1 > clock.now:
@@ -446,8 +447,7 @@ class Engine:
         for lane in self.plan.lanes.values():
             lane.close(now - lane.lateness)
         if self.recent:
-            widest = max(self.plan.lanes, default=0)
-            while self.recent and self.recent[0][0][1] < now - widest:
+            while self.recent and self.recent[0][0][1] < now - self._widest:
                 self.recent.popleft()
 
     def _matches(self) -> list[Match]:

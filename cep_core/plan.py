@@ -88,7 +88,7 @@ class Plan:
 
     def insert(self, wanted: Wanted) -> Operator:
         """Return the operator that does what is wanted, with one more use."""
-        merge_keys = [(rule.name, rule.key(wanted)) for rule in self._merging]
+        merge_keys = self._merge_keys(wanted)
         for key in merge_keys:
             if key in self._merged:
                 operator = self._merged[key]
@@ -108,8 +108,7 @@ class Plan:
         operator.uses -= 1
         if operator.uses or operator.mop is None:
             return
-        for rule in self._merging:
-            key = (rule.name, rule.key(operator.wanted))
+        for key in self._merge_keys(operator.wanted):
             if self._merged.get(key) is operator:
                 del self._merged[key]
         del self.operators[operator]
@@ -145,6 +144,10 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as plain data: sources, m-ops with their operators, who reads whom."""
         return graph(self.sources, self.mops)
+
+    def _merge_keys(self, wanted: Wanted) -> list[Hashable]:
+        found = [(rule.name, rule.key(wanted)) for rule in self._merging]
+        return [key for key in found if key[1] is not None]
 
     def _place(self, wanted: Wanted) -> MOp:
         """Return the m-op for an operator: one that has its key, or a new one."""

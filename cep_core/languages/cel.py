@@ -60,7 +60,7 @@ def prepare(
     """Return a query as algebra; raises QueryError with the place of what is wrong."""
     if len(text) > _LONGEST:
         raise QueryError(f"a query has at most {_LONGEST} characters", text[:100], Span(0, 1))
-    reader = Reader(text, list(tokens(text, ticks_per_second)))
+    reader = Reader(text, tokens(text, ticks_per_second))
     parser = _Parser(reader, catalog, functions)
     try:
         return parser.whole()
@@ -101,7 +101,7 @@ class _Parser:
         items: list[Reader] = []
         start = reader.token.span
         if reader.take_word("SELECT"):
-            items = list(self._parts(lambda: reader.is_word("FROM")))
+            items = list(self._parts("FROM"))
         if not reader.take_word("FROM"):
             raise reader.expected("FROM")
         source = self._stream()
@@ -241,7 +241,7 @@ class _Parser:
         while reader.is_word(*_OPERATORS):
             operator = reader.next()
             reader.deeper()
-            match operator.text.upper():
+            match operator.word:
                 case "NEXT":
                     braces = self._braces() if reader.is_sign("{") else []
                     node = self._next(node, braces, self._operand(), operator)
@@ -265,7 +265,7 @@ class _Parser:
             node = self._parenthesised()
             reader.expect_sign(")")
             return node
-        if token.kind != "name" or token.text.upper() in _KEYWORDS:
+        if token.kind != "name" or token.word in _KEYWORDS:
             hint = "a sub-query stands in parentheses" if reader.is_word("SELECT") else None
             raise reader.expected("a stream, FILTER or '('", hint)
         reader.next()
@@ -384,25 +384,35 @@ class _Parser:
     def _braces(self) -> list[Reader]:
         """Go past braces; return their parts, to be read later."""
         self.reader.expect_sign("{")
-        parts = list(self._parts(lambda: self.reader.is_sign("}")))
+        parts = list(self._parts("}"))
         self.reader.expect_sign("}")
         return parts
 
-    def _parts(self, is_end: _Test) -> Iterator[Reader]:
-        """Yield what commas separate up to an end, which is not taken."""
+    def _parts(self, last: str) -> Iterator[Reader]:
+        """Yield what commas separate up to FROM or a brace, which is not taken."""
         reader = self.reader
-        start, open_parentheses = reader.at, 0
+        all_tokens = reader.tokens
+        start = at = reader.at
+        inside = 0  # parentheses
         while True:
-            token = reader.token
-            stop = open_parentheses == 0 and (is_end() or reader.is_sign(","))
-            if stop or token.kind == "end" or reader.is_sign("{", "}"):
-                ended = Token("end", token.text, token.span)
-                yield Reader(reader.text, [*reader.tokens[start : reader.at], ended])
-                if not reader.is_sign(",") or token.kind == "end":
+            token = all_tokens[at]
+            text = token.text
+            if text == "(":
+                inside += 1
+            elif text == ")":
+                inside -= 1
+            elif (
+                (inside == 0 and (text == "," or last in (text, token.word)))
+                or text in ("{", "}")
+                or token.kind == "end"
+            ):
+                ended = token._replace(kind="end", word="")
+                yield Reader(reader.text, [*all_tokens[start:at], ended])
+                if text != ",":
+                    reader.at = at
                     return
-                start = reader.at + 1
-            open_parentheses += reader.is_sign("(") - reader.is_sign(")")
-            reader.next()
+                start = at + 1
+            at += 1
 
     def _exactly(self, parts: list[Reader], count: int, form: str) -> list[Reader]:
         if len(parts) != count:
@@ -418,13 +428,9 @@ class _Parser:
 
     def _name(self, what: str, reader: Reader | None = None) -> Token:
         reader = reader or self.reader
-        if reader.token.kind != "name" or reader.token.text.upper() in _KEYWORDS:
+        if reader.token.kind != "name" or reader.token.word in _KEYWORDS:
             raise reader.expected(what)
         return reader.next()
-
-
-class _Test(Protocol):
-    def __call__(self) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -438,9 +444,9 @@ class _NoAggregates:
         raise AssertionError("no arguments are read")
 
     def takes(self, name: Token) -> bool:
-        if name.text.upper() in AGGREGATES and name.text not in self.functions:
+        if name.word in AGGREGATES and name.text not in self.functions:
             raise AlgebraError(
-                f"{name.text.upper()} needs to know over which events",
+                f"{name.word} needs to know over which events",
                 hint="add WINDOW and a duration, or AT INSTANT, after the stream",
                 span=name.span,
             )
@@ -459,10 +465,10 @@ class _Calls:
     found: list[Aggregate] = field(default_factory=list)
 
     def takes(self, name: Token) -> bool:
-        return name.text.upper() in AGGREGATES
+        return name.word in AGGREGATES
 
     def made(self, name: Token, arguments: list[Expression] | None) -> Expression:
-        one = _aggregate(name.text.upper(), arguments, name)
+        one = _aggregate(name.word, arguments, name)
         if one not in self.found:
             self.found.append(one)
         return Column(2, self.groups + self.found.index(one))
@@ -484,7 +490,7 @@ def _aggregate(function: str, arguments: list[Expression] | None, name: Token) -
 
 def _given_name(part: Reader, text: str) -> Token:
     """Return the name at the end of `expression AS name`."""
-    if len(part.tokens) < 4 or part.tokens[-3].text.upper() != "AS":
+    if len(part.tokens) < 4 or part.tokens[-3].word != "AS":
         last = part.tokens[-1]
         raise QueryError("an aggregate of FOLD ends with AS and a name", text, last.span)
     return part.tokens[-2]

@@ -34,6 +34,7 @@ _OPERATORS: dict[str, Literal["+", "-", "*", "/", "%"]] = {
     "/": "/",
     "%": "%",
 }
+_POWERS = {"+": 1, "-": 1, "*": 2, "/": 2, "%": 2}
 _WORDS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
@@ -74,29 +75,31 @@ class Reader:
 
     def is_word(self, *words: str) -> bool:
         """Return whether a keyword is next."""
-        return self.token.kind == "name" and self.token.text.upper() in words
+        return self.tokens[self.at].word in words
 
     def is_sign(self, *signs: str) -> bool:
         """Return whether a sign is next."""
-        return self.token.kind == "sign" and self.token.text in signs
+        token = self.tokens[self.at]
+        return token.text in signs and token.kind == "sign"
 
     def next(self) -> Token:
         """Return the next token and go on."""
-        token = self.token
+        token = self.tokens[self.at]
         if token.kind != "end":
             self.at += 1
         return token
 
-    def take_word(self, *words: str) -> bool:
+    def take_word(self, word: str) -> bool:
         """Go past a keyword if it is next."""
-        if self.is_word(*words):
+        if self.tokens[self.at].word == word:
             self.at += 1
             return True
         return False
 
-    def take_sign(self, *signs: str) -> bool:
+    def take_sign(self, sign: str) -> bool:
         """Go past a sign if it is next."""
-        if self.is_sign(*signs):
+        token = self.tokens[self.at]
+        if token.text == sign and token.kind == "sign":
             self.at += 1
             return True
         return False
@@ -148,19 +151,21 @@ class _Formula:
         return items[0] if len(items) == 1 else And(tuple(items), span=items[0].span)
 
     def _negation(self) -> Expression:
-        span = self._reader.token.span
+        token = self._reader.token
         if not self._reader.take_word("NOT"):
             return self._comparison()
+        span = token.span
         self._reader.deeper()
         item = self._negation()
         return Not(item, span=span)
 
     def _comparison(self) -> Expression:
-        left = self._sum()
+        reader = self._reader
+        left = self._arithmetic(1)
         found: list[Expression] = []
-        while self._reader.is_sign(*_COMPARISONS):
-            sign = self._reader.next()
-            right = self._sum()
+        while reader.tokens[reader.at].text in _COMPARISONS:
+            sign = reader.next()
+            right = self._arithmetic(1)
             operator = cast(Comparison, sign.text)
             found.append(Compare(operator, left, right, span=_between(left, right)))
             left = right
@@ -168,33 +173,28 @@ class _Formula:
             return left
         return found[0] if len(found) == 1 else And(tuple(found), span=found[0].span)
 
-    def _sum(self) -> Expression:
-        left = self._product()
-        while self._reader.is_sign("+", "-"):
-            sign = self._reader.next()
-            self._reader.deeper()
-            right = self._product()
-            operator = _OPERATORS[sign.text]
-            left = Arithmetic(operator, left, right, span=_between(left, right))
-        return left
-
-    def _product(self) -> Expression:
+    def _arithmetic(self, least: int) -> Expression:
+        """Read what binds at least so tightly: 1 for sums, 2 for products."""
+        reader = self._reader
         left = self._signed()
-        while self._reader.is_sign("*", "/", "%"):
-            sign = self._reader.next()
-            self._reader.deeper()
-            right = self._signed()
-            operator = _OPERATORS[sign.text]
-            left = Arithmetic(operator, left, right, span=_between(left, right))
-        return left
+        while True:
+            text = reader.tokens[reader.at].text
+            power = _POWERS.get(text, 0)
+            if power < least:
+                return left
+            reader.next()
+            reader.deeper()
+            right = self._arithmetic(power + 1)
+            left = Arithmetic(_OPERATORS[text], left, right, span=_between(left, right))
 
     def _signed(self) -> Expression:
-        span = self._reader.token.span
-        if not self._reader.take_sign("-"):
+        reader = self._reader
+        token = reader.tokens[reader.at]
+        if token.text != "-":
             return self._atom()
-        self._reader.deeper()
-        operand = self._signed()
-        return Negative(operand, span=span)
+        reader.next()
+        reader.deeper()
+        return Negative(self._signed(), span=token.span)
 
     def _atom(self) -> Expression:
         reader = self._reader
@@ -208,19 +208,19 @@ class _Formula:
             if name.kind != "name":
                 raise reader.expected(f"an attribute after {token.text}")
             reader.next()
-            span = Span(token.span.start, name.span.end)
+            span = Span(token.start, name.end)
             return self._scope.resolve(token.text[1:-1], name.text, span)
         if reader.take_sign("("):
             reader.deeper()
             inner = self.disjunction()
             reader.expect_sign(")")
             return inner
-        if token.kind != "name" or token.text.upper() in _NOT_NAMES:
+        if token.kind != "name" or token.word in _NOT_NAMES:
             raise reader.expected("a value")
         reader.next()
         if reader.is_sign("("):
             return self._call(token)
-        word = token.text.upper()
+        word = token.word
         if word in _WORDS:
             return Constant(_WORDS[word], span=token.span)
         if word == "DUR":
@@ -234,8 +234,8 @@ class _Formula:
         if aggregates is None or not aggregates.takes(name):
             arguments = self._arguments()
             end = reader.expect_sign(")")
-            return Call(name.text, tuple(arguments), span=Span(name.span.start, end.span.end))
-        if name.text.upper() == "COUNT" and reader.take_sign("*"):
+            return Call(name.text, tuple(arguments), span=Span(name.start, end.end))
+        if name.word == "COUNT" and reader.take_sign("*"):
             made = aggregates.made(name, None)
         else:
             inner = _Formula(reader, aggregates.inside, None)

@@ -7,7 +7,6 @@ compiled and planned once; so splitting a text must cost microseconds, and does 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -39,70 +38,103 @@ _LONGEST_NUMBER = 400
 class Token(NamedTuple):
     """A piece of text: a literal, a name, a decorator, a sign, or the end.
 
-    ``literal`` is the number of a literal in the text, ``value`` what it says.
+    ``word`` is a name in upper case (of keywords), ``literal`` the number of a literal in the text,
+    ``value`` what it says.
     """
 
     kind: str
     text: str
-    span: Span
+    start: int
+    end: int
+    word: str = ""
     literal: int = -1
     value: Any = None
+
+    @property
+    def span(self) -> Span:
+        """Where it stands."""
+        return Span(self.start, self.end)
 
 
 def split(text: str, ticks_per_second: int) -> tuple[str, tuple[Any, ...], str | None]:
     """Return the shape of a query, the values of its literals, and what it publishes at its end."""
     published = _PUBLISH.search(text)
     body = text[: published.start()] if published else text
-    shape, values, end = [], [], 0
+    shape: list[str] = []
+    values: list[Any] = []
+    end = 0
     for found in _LITERAL.finditer(body):
-        value = _value(found, text, ticks_per_second)
-        values.append(value)
-        shape += [*body[end : found.start()].split(), "\0" + _kind(found, value)]
+        string, number, unit = found.groups()
+        start = found.start()
+        if number is None:
+            shape += [body[end:start], "\0s"]
+            values.append(_string(string))
+        elif unit is not None:
+            shape += [body[end:start], "\0d"]
+            values.append(_duration(found, text, ticks_per_second))
+        elif number.isdigit():
+            shape += [body[end:start], "\0i"]
+            values.append(_number(number, found, text))
+        else:
+            shape += [body[end:start], "\0f"]
+            values.append(_number(number, found, text))
         end = found.end()
-    shape += body[end:].split()
-    return " ".join(shape), tuple(values), published[1] if published else None
+    shape.append(body[end:])
+    return " ".join("".join(shape).split()), tuple(values), published[1] if published else None
 
 
-def tokens(text: str, ticks_per_second: int) -> Iterator[Token]:
-    """Yield the tokens of a text and its end; literals are numbered as `split` does."""
-    literals = 0
+def tokens(text: str, ticks_per_second: int) -> list[Token]:
+    """Return the tokens of a text and its end; literals are numbered as `split` does."""
+    made, literals = [], 0
     for found in _TOKEN.finditer(text):
         kind = found.lastgroup
         if kind is None:
             continue
-        span = Span(found.start(), found.end())
-        if kind in ("string", "number", "unit"):
-            value = _value(found, text, ticks_per_second)
-            yield Token("literal", found[0], span, literals, value)
-            literals += 1
+        start, end = found.span()
+        written = found[0]
+        if kind == "name":
+            made.append(Token(kind, written, start, end, written.upper()))
+        elif kind == "sign":
+            made.append(Token(kind, _SAME.get(written, written), start, end))
+        elif kind == "decorator":
+            made.append(Token(kind, written, start, end))
         elif kind == "other":
-            raise _unexpected(found[0], text, span)
+            raise _unexpected(written, text, Span(start, end))
         else:
-            yield Token(kind, _SAME.get(found[0], found[0]), span)
-    yield Token("end", "", Span(len(text), len(text)))
+            value = _value(found, kind, text, ticks_per_second)
+            made.append(Token("literal", written, start, end, "", literals, value))
+            literals += 1
+    made.append(Token("end", "", len(text), len(text)))
+    return made
 
 
-def _kind(found: re.Match[str], value: Any) -> str:
-    if found["string"] is not None:
-        return "s"
-    return "d" if found["unit"] else type(value).__name__[0]
+def _value(found: re.Match[str], kind: str, text: str, ticks_per_second: int) -> Any:
+    if kind == "string":
+        return _string(found[0])
+    if kind == "unit":
+        return _duration(found, text, ticks_per_second)
+    return _number(found[0], found, text)
 
 
-def _value(found: re.Match[str], text: str, ticks_per_second: int) -> Any:
-    string = found["string"]
-    if string is not None:
-        quote = string[0]
-        return string[1:-1].replace(quote * 2, quote)
-    number, unit = found["number"], found["unit"]
-    span = Span(found.start(), found.end())
+def _string(quoted: str) -> str:
+    quote = quoted[0]
+    return quoted[1:-1].replace(quote * 2, quote)
+
+
+def _number(number: str, found: re.Match[str], text: str) -> int | float:
     if len(number) > _LONGEST_NUMBER:
-        raise QueryError("this number is too long", text, span)
-    if unit is None:
-        return int(number) if number.isdigit() else float(number)
+        raise QueryError("this number is too long", text, Span(*found.span()))
+    return int(number) if number.isdigit() else float(number)
+
+
+def _duration(found: re.Match[str], text: str, ticks_per_second: int) -> int:
+    number, unit = found["number"], found["unit"]
+    _number(number, found, text)
     ticks = Fraction(number) * _UNITS[unit.lower()] * ticks_per_second
     if ticks.denominator != 1:
         tick = f"a tick is 1/{ticks_per_second} s" if ticks_per_second > 1 else "a tick is 1 s"
-        raise QueryError(f"{found[0]} is no whole number of ticks", text, span, hint=tick)
+        message = f"{found[0]} is no whole number of ticks"
+        raise QueryError(message, text, Span(*found.span()), hint=tick)
     return ticks.numerator
 
 

@@ -25,6 +25,7 @@ from cep_core.mop import Wanted
 from tests.cep_core.reference import Input, evaluate, results, sources
 from tests.cep_core.strategies import (
     Advance,
+    Declared,
     Program,
     Push,
     Register,
@@ -354,6 +355,29 @@ def test_the_cut_into_batches_changes_nothing(program: Program, setting: Setting
     ]
     found = [sum(outputs(replace(program, steps=steps), setting), Counter()) for steps in cuts]
     assert found[0] == found[1] == found[2]
+
+
+STREAM_A, STREAM_B = (algebra.stream(name, Schema(("n",), (int,))) for name in "AB")
+OPEN_EPOCHS = {
+    "of a stream without lateness": ((0, 1), (Event("A", (1,), 17),)),
+    "before any query": ((5, 0), (Event("A", (1,), 17), Event("B", (0,), 20))),
+}
+
+
+@pytest.mark.parametrize("name", OPEN_EPOCHS)
+def test_a_new_query_knows_the_rows_of_open_epochs(name: str) -> None:
+    """The next row after the newcomer at 16 is the one at 17, from before the registration."""
+    latenesses, events = OPEN_EPOCHS[name]
+    later = algebra.rename(STREAM_A, {"n": "m"})
+    query = algebra.sequence(algebra.union(STREAM_A, STREAM_B), later)
+    streams = [
+        Declared(name, STREAM_A.schema, lateness)
+        for name, lateness in zip("AB", latenesses, strict=True)
+    ]
+    more = Push((Event("A", (2,), 16), Event("A", (3,), 30)))
+    program = Program(tuple(streams), (Push(events), Register("q1", query), more))
+    assert not any(expected(program))
+    assert outputs(program) == expected(program)
 
 
 def test_a_snapshot_keeps_an_expression_that_reads_one_part_twice() -> None:

@@ -249,7 +249,7 @@ def test_a_wide_condition_is_no_problem_and_a_deep_one_is_refused() -> None:
         "1" + " + x" * 99 + " = 3",
         "NOT " * 99 + "x = 1",
         "-" * 99 + "x = 1",
-        "abs(" * 99 + "x" + ")" * 99 + " = 1",
+        "abs(" * 40 + "x" + ")" * 40 + " = 1",
         "x = 1 AND (" * 99 + "x = 1" + ")" * 99,
         "x = 1 OR NOT (" * 49 + "x = 1" + ")" * 49,
         "(x = 1 OR x = 2) AND " * 40 + "x = 1",
