@@ -385,8 +385,8 @@ def _aggregate_type(
 
 
 def _schema(names: Ordered[str], types: Ordered[type], span: Span | None) -> Schema:
-    twice = sorted({name for name in names if list(names).count(name) > 1})
-    if twice:
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if list(names).count(name) > 1})
         raise AlgebraError(
             f"the result would have the attribute {twice[0]} twice",
             hint="rename one of them with AS",

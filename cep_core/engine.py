@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from itertools import groupby
+from itertools import cycle, groupby
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -65,7 +65,8 @@ class BaseStream:
 class Compiled:
     """All queries of one shape: what they read, and the steps to plan."""
 
-    prepared: Prepared
+    reads: tuple[str, ...]
+    inner: tuple[str, ...]  # the names that its sub-queries publish
     steps: list[Step]
     outputs: list[Reference]  # of the inner published queries, then of the query itself
     schemas: list[Schema]
@@ -85,7 +86,7 @@ class Query:
     since: int
     lane: Lane
     held: list[Operator] = field(default_factory=list)
-    planned: list[tuple[Step, tuple[Any, ...]]] | None = None  # if it reads published streams
+    sources: list[Query] | None = None  # whose steps `held` are, if it reads published streams
     root: Operator | None = None
 
     @property
@@ -97,7 +98,7 @@ class Query:
     def published(self) -> list[str]:
         """The streams that it publishes, its inner ones first."""
         own = [self.publishes] if self.publishes else []
-        return [name for name, _ in self.compiled.prepared.inner] + own
+        return [*self.compiled.inner, *own]
 
 
 class Engine:
@@ -228,7 +229,7 @@ class Engine:
         for stream in query.published:
             del self.publishers[stream]
             self._forget_shapes(stream)
-        for stream in query.compiled.prepared.reads:
+        for stream in query.compiled.reads:
             self._readers[stream].discard(name)
 
     # -- events ----------------------------------------------------------------------------
@@ -282,12 +283,16 @@ class Engine:
     def explain(self, name: str) -> str:
         """Return what a query became: operators, who shares them, what indexes answer, the time."""
         query = self._query(name)
-        planned = query.planned
-        if planned is None:
-            planned = [(step, query.literals) for step in query.compiled.steps]
-        places = zip(planned, query.held, strict=True)
-        steps = [(step, literals, operator) for (step, literals), operator in places]
-        reads = ", ".join(query.compiled.prepared.reads)
+        nodes = {}
+        for source in {id(one): one for one in query.sources or [query]}.values():
+            nodes[source.name] = cycle(self._nodes(source)[1])
+        steps = [
+            (next(nodes[source.name]), source.literals, operator)
+            for source, operator in zip(
+                query.sources or [query] * len(query.held), query.held, strict=True
+            )
+        ]
+        reads = ", ".join(query.compiled.reads)
         head = f"{name} (query {query.number}, {query.language}) reads {reads}"
         output = f"{query.publishes or name}{query.schema}"
         if query.lane.lateness:
@@ -297,7 +302,7 @@ class Engine:
     def export(self, name: str) -> str:
         """Return the automaton of a linear-plus query as an AIR document (language "air")."""
         query = self._query(name)
-        view = automaton(query.compiled.prepared.node)
+        view = automaton(self._nodes(query)[0])
         return to_xml(view, query.literals)
 
     def instances(self, name: str) -> list[list[Event]]:
@@ -507,14 +512,26 @@ class Engine:
 
     def _compiled_of(self, prepared: Prepared) -> Compiled:
         inner = [node for _, node in prepared.inner]
-        steps, outputs = steps_of(prepared.node, inner, self.plan.shapes)
+        steps, _, outputs = steps_of(prepared.node, inner, self.plan.shapes)
         schemas = [node.schema for node in (*inner, prepared.node)]
-        return Compiled(prepared, steps, outputs, schemas)
+        names = tuple(name for name, _ in prepared.inner)
+        return Compiled(prepared.reads, names, steps, outputs, schemas)
+
+    def _nodes(self, query: Query) -> tuple[Node, list[Node]]:
+        """Return a query's algebra, and the nodes of its steps; both are made anew."""
+        if isinstance(query.text, str):
+            front = LANGUAGES[query.language]
+            arguments = (self, self.ticks_per_second, self.functions)
+            prepared = front.prepare(query.text, *arguments)
+        else:
+            prepared = prepare_node(query.text, self)
+        inner = [node for _, node in prepared.inner]
+        return prepared.node, steps_of(prepared.node, inner, self.plan.shapes)[1]
 
     def _forget_shapes(self, stream: str) -> None:
         """Forget what was compiled against a stream that is no more."""
         for key, compiled in list(self._compiled.items()):
-            if stream in compiled.prepared.reads:
+            if stream in compiled.reads:
                 del self._compiled[key]
 
     def _add(
@@ -534,23 +551,23 @@ class Engine:
         for stream in query.published:
             if stream in self.streams or stream in self.publishers or stream == "":
                 raise NameTaken(f"there is a stream {stream} already")
-            if stream in compiled.prepared.reads:
+            if stream in compiled.reads:
                 raise CepError(f"{name} would read the stream {stream} that it publishes")
-        if any(stream in self.publishers for stream in compiled.prepared.reads):
-            query.planned = []
+        if any(stream in self.publishers for stream in compiled.reads):
+            query.sources = []
         self._plan_query(query)
         self._next_query += 1
         self.queries[name] = query
         self._by_number[query.number] = query
         for stream in query.published:
             self.publishers[stream] = query
-        for stream in compiled.prepared.reads:
+        for stream in compiled.reads:
             self._readers.setdefault(stream, set()).add(name)
 
     def _lateness(self, compiled: Compiled) -> int:
         """Return the largest lateness of the base streams that a query reads."""
         found = 0
-        for name in compiled.prepared.reads:
+        for name in compiled.reads:
             if name in self.streams:
                 found = max(found, self.streams[name].lateness)
             else:
@@ -561,7 +578,7 @@ class Engine:
         lane = query.lane
         lane.connected = []
         try:
-            outputs = self._insert(query, query.compiled, query.literals)
+            outputs = self._insert(query, query)
         except Exception:
             for operator in reversed(query.held):
                 self.plan.release(operator)
@@ -577,10 +594,9 @@ class Engine:
         if connected and lane.lateness and self.recent:
             self._replay(lane, set(connected))
 
-    def _insert(
-        self, query: Query, compiled: Compiled, literals: tuple[Any, ...]
-    ) -> list[Operator]:
-        """Plan the steps of a query (or of one that publishes what it reads)."""
+    def _insert(self, query: Query, owner: Query) -> list[Operator]:
+        """Plan the steps of a query; they are the owner's, which publishes what the query reads."""
+        compiled, literals = owner.compiled, owner.literals
         made: list[Operator] = []
         reading: dict[str, Operator] = {}
 
@@ -599,12 +615,12 @@ class Engine:
                 query.lane if step.ordered else None,
                 query.since if bound else None,
                 None if step.window is None else step.window(literals),
-                len(step.schema),
+                step.width,
             )
             operator = self.plan.insert(wanted)
             query.held.append(operator)
-            if query.planned is not None:
-                query.planned.append((step, literals))
+            if query.sources is not None:
+                query.sources.append(owner)
             made.append(operator)
         return [resolve(reference) for reference in compiled.outputs]
 
@@ -613,7 +629,7 @@ class Engine:
         if name in self.streams:
             return self.streams[name].operator
         publisher = self.publishers[name]
-        outputs = self._insert(query, publisher.compiled, publisher.literals)
+        outputs = self._insert(query, publisher)
         return outputs[publisher.published.index(name)]
 
     def _unplan(self, query: Query) -> None:

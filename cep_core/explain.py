@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cep_core.algebra import Node
 from cep_core.edges import EDGE_RULES
 from cep_core.graph import indexed, name_of
 from cep_core.mop import Operator
-from cep_core.steps import Step
 from cep_core.text import operator_in_words
 
 _EDGES = {
@@ -20,21 +20,21 @@ _EDGES = {
 }
 
 
-def in_words(head: str, steps: Sequence[tuple[Step, Sequence[Any], Operator]], output: str) -> str:
+def in_words(head: str, steps: Sequence[tuple[Node, Sequence[Any], Operator]], output: str) -> str:
     """Return a query's operators as text, one a line, lower ones first, with the rules of time.
 
-    ``steps`` are (step, literals, operator in the plan).
+    ``steps`` are (node, literals, operator in the plan).
     """
     lines, edges = [head], dict[str, None]()
-    for step, literals, operator in steps:
-        lines.append(f"  {name_of(operator)}  {operator_in_words(step.node, literals)}")
+    for node, literals, operator in steps:
+        lines.append(f"  {name_of(operator)}  {operator_in_words(node, literals)}")
         below = ", ".join(name_of(source) for source in operator.wanted.inputs)
         lines.append(f"      reads {below}; {_sharing(operator)}")
         answered = indexed(operator)
         if answered:
             lines.append(f"      {answered}")
-        if step.kind in _EDGES:
-            edges[str(EDGE_RULES[_EDGES[step.kind]])] = None
+        if operator.wanted.kind in _EDGES:
+            edges[str(EDGE_RULES[_EDGES[operator.wanted.kind]])] = None
     lines.append(f"  output  {output}")
     return "\n".join([*lines, *(f"  {edge}" for edge in edges)])
 

@@ -223,6 +223,10 @@ class Shapes:
         self._functions = functions
         self._known: dict[tuple[Expression, bool], Shape] = {}
         self._seen: dict[tuple[Expression, bool], tuple[Shape, Callable[[Sequence[Any]], Row]]] = {}
+        self._seen_columns: dict[
+            tuple[tuple[Expression, ...], bool],
+            tuple[ColumnsShape, Callable[[Sequence[Any]], Row]],
+        ] = {}
         self._split: dict[tuple[Shape, int], Shape] = {}
         self._columns: dict[tuple[tuple[Expression, ...], bool], ColumnsShape] = {}
 
@@ -244,14 +248,19 @@ class Shapes:
 
         The rows that they make have the times of their row, or span their pair if ``binary``.
         """
-        found: list[Expression] = []
-        bare = tuple(_lifted(node, found) for node in nodes)
-        key = (bare, binary)
-        if key not in self._columns:
-            times = _SPANNED if binary else "b[0], b[1], b[2]"
-            make = code.row_maker(bare, self._functions, times, binary)
-            self._columns[key] = ColumnsShape(bare, make)
-        return self._columns[key], code.constants(found, self._functions)
+        key = (tuple(nodes), binary)
+        if key not in self._seen_columns:
+            if len(self._seen_columns) >= _MOST_SEEN:
+                self._seen_columns.clear()
+            found: list[Expression] = []
+            bare = tuple([_lifted(node, found) for node in nodes])
+            if (bare, binary) not in self._columns:
+                times = _SPANNED if binary else "b[0], b[1], b[2]"
+                make = code.row_maker(bare, self._functions, times, binary)
+                self._columns[bare, binary] = ColumnsShape(bare, make)
+            constants = code.constants(found, self._functions)
+            self._seen_columns[key] = (self._columns[bare, binary], constants)
+        return self._seen_columns[key]
 
     def constant(self, node: Expression) -> Callable[[Sequence[Any]], Any]:
         """Return how to get the value of an expression that reads no row."""

@@ -23,7 +23,6 @@ from cep_core.algebra import (
 )
 from cep_core.algebra import Sequence as SequenceNode
 from cep_core.errors import CepError
-from cep_core.events import Schema
 from cep_core.expressions import Column, Constant, Expression
 from cep_core.operators.aggregate import Aggregation
 from cep_core.operators.iterate import Iteration
@@ -42,13 +41,8 @@ class Step(NamedTuple):
     kind: str
     inputs: tuple[Reference, ...]
     define: Define
-    node: Node
+    width: int  # values in its rows
     window: Callable[[Literals], int] | None = None
-
-    @property
-    def schema(self) -> Schema:
-        """The schema of its rows."""
-        return self.node.schema
 
     @property
     def ordered(self) -> bool:
@@ -63,13 +57,16 @@ class Step(NamedTuple):
 
 def steps_of(
     node: Node, inner: Sequence[Node], shapes: Shapes
-) -> tuple[list[Step], list[Reference]]:
+) -> tuple[list[Step], list[Node], list[Reference]]:
     """Return the steps of a query, lower ones first, and where it and its inner queries come out.
 
-    ``inner`` are parts of the node that are published, too; each of them is made once.
+    ``inner`` are parts of the node that are published, too; each of them is made once.  The nodes
+    that the steps stand for come along for explanations: steps keep none of them, so that very many
+    shapes stay small.
     """
     writer = _Writer(shapes, inner)
-    return writer.steps, [writer.write(part) for part in (*inner, node)]
+    outputs = [writer.write(part) for part in (*inner, node)]
+    return writer.steps, writer.nodes, outputs
 
 
 class _Writer:
@@ -78,6 +75,7 @@ class _Writer:
         self._inner = {id(node) for node in inner}
         self._done: dict[int, Reference] = {}  # of inner queries, by identity
         self.steps: list[Step] = []
+        self.nodes: list[Node] = []
 
     def write(self, node: Node) -> Reference:
         if id(node) in self._done:
@@ -129,7 +127,8 @@ class _Writer:
         node: Node,
         window: Callable[[Literals], int] | None = None,
     ) -> int:
-        self.steps.append(Step(kind, inputs, define, node, window))
+        self.steps.append(Step(kind, inputs, define, len(node.schema), window))
+        self.nodes.append(node)
         return len(self.steps) - 1
 
     def _select(self, source: Node, predicate: Expression, node: Select) -> Reference:
