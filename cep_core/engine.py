@@ -11,7 +11,7 @@ after its epoch was closed in `late`.  Everything else that is wrong raises a `C
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import cycle, groupby
@@ -292,12 +292,16 @@ class Engine:
                 query.sources or [query] * len(query.held), query.held, strict=True
             )
         ]
+        own = set(query.held)
+        sharers = Counter(
+            op for other in self.queries.values() for op in own.intersection(other.held)
+        )
         reads = ", ".join(query.compiled.reads)
         head = f"{name} (query {query.number}, {query.language}) reads {reads}"
         output = f"{query.publishes or name}{query.schema}"
         if query.lane.lateness:
             output += f", {query.lane.lateness} ticks behind the clock"
-        return in_words(head, steps, output)
+        return in_words(head, steps, sharers, output)
 
     def export(self, name: str) -> str:
         """Return the automaton of a linear-plus query as an AIR document (language "air")."""

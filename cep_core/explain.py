@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cep_core.algebra import Node
@@ -20,16 +20,22 @@ _EDGES = {
 }
 
 
-def in_words(head: str, steps: Sequence[tuple[Node, Sequence[Any], Operator]], output: str) -> str:
+def in_words(
+    head: str,
+    steps: Sequence[tuple[Node, Sequence[Any], Operator]],
+    sharers: Mapping[Operator, int],
+    output: str,
+) -> str:
     """Return a query's operators as text, one a line, lower ones first, with the rules of time.
 
-    ``steps`` are (node, literals, operator in the plan).
+    ``steps`` are (node, literals, operator in the plan); ``sharers`` how many queries have
+    each operator.
     """
     lines, edges = [head], dict[str, None]()
     for node, literals, operator in steps:
         lines.append(f"  {name_of(operator)}  {operator_in_words(node, literals)}")
         below = ", ".join(name_of(source) for source in operator.wanted.inputs)
-        lines.append(f"      reads {below}; {_sharing(operator)}")
+        lines.append(f"      reads {below}; {_sharing(operator, sharers[operator])}")
         answered = indexed(operator)
         if answered:
             lines.append(f"      {answered}")
@@ -39,11 +45,10 @@ def in_words(head: str, steps: Sequence[tuple[Node, Sequence[Any], Operator]], o
     return "\n".join([*lines, *(f"  {edge}" for edge in edges)])
 
 
-def _sharing(operator: Operator) -> str:
+def _sharing(operator: Operator, queries: int) -> str:
     mop = operator.mop
     assert mop is not None
-    readers = operator.uses
-    same = "this query only" if readers <= 2 else f"{readers} readers"
+    same = "this query only" if queries == 1 else f"{queries} queries"
     others = len(mop.operators) - 1
     mops = f", {others} other operator{'s' * (others != 1)} in {mop.label}" if others else ""
     return f"used by {same}{mops}"
