@@ -51,7 +51,7 @@ class Words:
             case Column(side, index):
                 names = self._names[side]
                 name = names[index] if index < len(names) else f"#{index}"
-                return f"${side}.{name}" if self._paired else name
+                return f"${side}.{name}" if self._paired and name[0] != "$" else name
             case Constant(value):
                 return _value(value)
             case Parameter(index):
@@ -113,10 +113,8 @@ def operator_in_words(node: Node, literals: Sequence[Any]) -> str:
 
 
 def _iterate(node: Iterate, literals: Sequence[Any]) -> str:
-    later = len(node.left.schema)
-    shown = [
-        name if place < later else f"last {name}" for place, name in enumerate(node.schema.names)
-    ]
+    later = node.schema.names[len(node.left.schema) :]
+    shown = [*(f"$1.{name}" for name in node.left.schema.names), *(f"$.{name}" for name in later)]
     say = Words(literals, shown, node.right.schema.names, True)
     names = node.schema.names[len(node.schema.names) - len(node.aggregates) :]
     pairs = zip(node.aggregates, names, strict=True)

@@ -1,0 +1,67 @@
+"""What `explain` says, as the user sees it, and the plan as plain data."""
+
+from __future__ import annotations
+
+import json
+
+import cep_core
+
+FALL = """SELECT Name, Price_1 AS high, Price AS low
+FROM FILTER{DUR >= 10 min} (
+  FILTER{Volume > 10000 AND Name = 'IBM'}(Stock)
+  FOLD{$2.Name = $1.Name, $2.Price < $.Price, } Stock)
+"""
+RISE = (
+    "SELECT * FROM FILTER{Price > 1.05 * low} (Falls NEXT{$1.Name = $2.Name AND DUR <= 1 h} Stock)"
+)
+
+
+def engine() -> cep_core.Engine:
+    core = cep_core.Engine(ticks_per_second=1)
+    core.stream("Stock", {"Name": str, "Price": float, "Volume": int})
+    core.register("fall", FALL + "PUBLISH Falls")
+    core.register("other", FALL.replace("10 min", "5 min"))
+    core.register("rise", RISE)
+    return core
+
+
+def test_a_query() -> None:
+    assert engine().explain("fall") == (
+        "fall (query 0, cel) reads Stock\n"
+        "  select#1.0  FILTER{Volume > 10000 AND Name = 'IBM'}\n"
+        "      reads Stock; used by 3 queries\n"
+        "      predicate index: hash on 1 equalities\n"
+        "  iterate#2.0  FOLD{$2.Name = $1.Name, $2.Price < $.Price}\n"
+        "      reads select#1.0, Stock; used by 3 queries\n"
+        "      AI-index on dynamic equality\n"
+        "  select#3.0  FILTER{DUR >= 600}\n"
+        "      reads iterate#2.0; used by 2 queries, 1 other operator in select#3\n"
+        "      predicate index: tried one by one\n"
+        "  project#4.0  SELECT Name, Price_1 AS high, Price AS low\n"
+        "      reads select#3.0; used by 2 queries, 1 other operator in project#4\n"
+        "  output  Falls(Name str, high float, low float)\n"
+        "  FOLD: instance.t1 < b.t0 (each instance meets its next b; simultaneous ones each"
+        " continue it)"
+    )
+
+
+def test_a_query_that_reads_another() -> None:
+    lines = engine().explain("rise").splitlines()
+    assert lines[0] == "rise (query 2, cel) reads Falls, Stock"
+    assert "  sequence#5.0  NEXT{$1.Name = $2.Name AND DUR <= 3600}" in lines
+    assert "      AI-index on dynamic equality; instances are dropped after 3600 ticks" in lines
+    assert [line.split()[0] for line in lines if line.startswith("  ") and "#" in line[:14]] == [
+        *("select#1.0", "iterate#2.0", "select#3.0", "project#4.0"),
+        *("sequence#5.0", "select#6.0"),
+    ]
+
+
+def test_the_plan_is_plain_data() -> None:
+    plan = engine().plan.to_dict()
+    assert json.loads(json.dumps(plan)) == plan
+    assert [source["name"] for source in plan["sources"]] == ["Stock"]
+    assert [mop["label"] for mop in plan["mops"]] == [
+        *("select#1", "iterate#2", "select#3", "project#4", "sequence#5", "select#6")
+    ]
+    assert {"from": "iterate#2", "to": "select#3", "stream": "iterate#2.0"} in plan["edges"]
+    assert len(plan["mops"][2]["operators"]) == 2
