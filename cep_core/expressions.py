@@ -149,7 +149,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "floor": Function(lambda x: int(x // 1), (float,), int),
 }
 
-Types: TypeAlias = Mapping[int, Sequence[type]]  # by side, then by position
+Types: TypeAlias = Mapping[int, Sequence[type | None]]  # by side, then by position
 
 
 def type_of(

@@ -28,6 +28,7 @@ from cep_core.languages.tokens import Token, tokens
 _LONGEST = 100_000  # characters of a query
 _OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
 _ENDS = ("GROUP", "WINDOW", "AT", "PUBLISH")
+_NOT_HERE = "compute it in a sub-query: (SELECT ... FROM ... WINDOW 5 s)"
 _KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTANT")
 
 
@@ -151,20 +152,25 @@ class _Parser:
             return source
         scope = OneStream(source.schema, decorated=False)
         columns: list[tuple[str, Expression]] = []
+        places: list[Span] = []
         for item in items:
+            start = item.token.span
             if item.take_sign("*"):
                 columns += [(n, Column(2, place)) for place, n in enumerate(source.schema.names)]
                 self._ended(item, "a comma or FROM")
             else:
                 columns.append(self._item(item, scope))
-        return self._project(source, columns)
+            places += [Span(start.start, item.token.span.start)] * (len(columns) - len(places))
+        return self._project(source, columns, _repeated([name for name, _ in columns], places))
 
-    def _project(self, source: Node, columns: list[tuple[str, Expression]]) -> Node:
+    def _project(
+        self, source: Node, columns: list[tuple[str, Expression]], repeated: Span | None
+    ) -> Node:
         """Return a projection, unless it changes nothing."""
         same = [(name, Column(2, place)) for place, name in enumerate(source.schema.names)]
         if columns == same:
             return source
-        return algebra.project(source, columns, self.functions)
+        return algebra.project(source, columns, self.functions, repeated)
 
     def _item(self, item: Reader, scope: Scope) -> tuple[str, Expression]:
         """Read `expression [AS name]`."""
@@ -193,25 +199,32 @@ class _Parser:
         calls = _Calls(scope, len(group_by))
         grouped = Grouped(source.schema, group_by)
         columns = [self._aggregate_item(item, grouped, calls) for item in items]
-        found = [(f"\0{place}", one) for place, one in enumerate(calls.found)]
+        places = [Span(i.tokens[0].span.start, i.token.span.start) for i in items]
+        repeated = _repeated([name for name, _ in columns], places)
+        found = [(f"{one.function}#{place}", one) for place, one in enumerate(calls.found)]
         if not found:
             raise AlgebraError("WINDOW and AT INSTANT need an aggregate in SELECT", span=span)
         if window is None:
             node: Node = algebra.instance_aggregate(source, group_by, found, self.functions, span)
         else:
             node = algebra.window_aggregate(source, group_by, found, window, self.functions, span)
-        return self._renamed(node, columns)
+        return self._renamed(node, columns, repeated)
 
-    def _renamed(self, node: Node, columns: list[tuple[str, Expression]]) -> Node:
+    def _renamed(
+        self, node: Node, columns: list[tuple[str, Expression]], repeated: Span | None
+    ) -> Node:
         """Return an aggregation under the names of SELECT; a projection only where it differs."""
         in_place = [Column(2, place) for place in range(len(node.schema))]
         if [column for _, column in columns] != in_place:
-            return algebra.project(node, columns, self.functions)
+            return algebra.project(node, columns, self.functions, repeated)
         schema = Schema(tuple(name for name, _ in columns), node.schema.types)
         twice = [name for name in schema.names if schema.names.count(name) > 1]
         if twice:
             raise AlgebraError(
-                f"the result would have the attribute {twice[0]} twice", kind=SchemaFault
+                f"the result would have the attribute {twice[0]} twice",
+                hint="rename one of them with AS",
+                span=repeated,
+                kind=SchemaFault,
             )
         return replace(node, schema=schema)
 
@@ -227,7 +240,7 @@ class _Parser:
             name = self._name("a name", item).text
         elif first.kind == "name" and isinstance(expression, Column):
             inside = [token.text for token in item.tokens[2 : item.at - 1] if token.kind == "name"]
-            name = "_".join([first.text, *inside]) if item.at > 1 else first.text
+            name = "_".join([first.word, *inside]) if item.at > 1 else first.text
         else:
             raise item.expected("AS name (an expression needs one)")
         self._ended(item, "a comma or FROM")
@@ -345,27 +358,22 @@ class _Parser:
     ) -> tuple[Iterations, list[Expression]]:
         """Return the scope of a FOLD and its aggregates, whose types may depend on one another."""
         texts = tuple(token.text for token in names)
-        kinds = [
-            left.types[left.names.index(text)] if text in left.names else float for text in texts
+        own: list[type | None] = [
+            left.types[left.names.index(text)] if text in left.names else None for text in texts
         ]
-        expressions: list[Expression] = []
-        for _ in range(1 + len(names)):
-            layout, _ = algebra.iterated_schema(left, right, texts, kinds, span)
-            scope = Iterations(left, right, texts, layout)
-            if not expressions:
-                expressions = [self._aggregate_of(part, scope) for part in parts]
-            found = [type_of(one, scope.types(), self.functions) for one in expressions]
-            fresh = [
-                kind if text in left.names else (computed or float)
-                for text, kind, computed in zip(texts, kinds, found, strict=True)
-            ]
-            if fresh == kinds:
-                break
-            kinds = fresh
-        return scope, expressions
+        layout, _ = algebra.iterated_schema(left, right, texts, [k or float for k in own], span)
+        scope = Iterations(left, right, texts, layout)
+        expressions = [self._aggregate_of(part, scope) for part in parts]
+        kinds = own
+        for _ in names:  # what begins as null has the type of what it becomes, once that is known
+            types = {1: (*left.types, *right.types, *kinds), 2: right.types}
+            found = [type_of(one, types, self.functions) for one in expressions]
+            kinds = [kind or computed for kind, computed in zip(own, found, strict=True)]
+        layout, _ = algebra.iterated_schema(left, right, texts, [k or float for k in kinds], span)
+        return replace(scope, layout=layout), expressions
 
     def _aggregate_of(self, part: Reader, scope: Iterations) -> Expression:
-        expression = formula(part, scope)
+        expression = formula(part, scope, _NoAggregates(self.functions, _NOT_HERE))
         if not part.take_word("AS"):
             raise part.expected("AS name")
         self._name("a name", part)
@@ -377,7 +385,7 @@ class _Parser:
     def _predicate(self, part: Reader, scope: Scope) -> Expression:
         if part.token.kind == "end":
             return TRUE
-        predicate = formula(part, scope)
+        predicate = formula(part, scope, _NoAggregates(self.functions, _NOT_HERE))
         self._ended(part, "AND, OR, a comma or '}'")
         return predicate
 
@@ -435,9 +443,10 @@ class _Parser:
 
 @dataclass(frozen=True, slots=True)
 class _NoAggregates:
-    """SELECT without WINDOW and AT INSTANT: what aggregates elsewhere is refused."""
+    """SELECT without WINDOW and AT INSTANT, and predicates: what aggregates is refused."""
 
     functions: Mapping[str, Function]
+    hint: str = "add WINDOW and a duration, or AT INSTANT, after the stream"
 
     @property
     def inside(self) -> Scope:
@@ -447,7 +456,7 @@ class _NoAggregates:
         if name.word in AGGREGATES and name.text not in self.functions:
             raise AlgebraError(
                 f"{name.word} needs to know over which events",
-                hint="add WINDOW and a duration, or AT INSTANT, after the stream",
+                hint=self.hint,
                 span=name.span,
             )
         return False
@@ -486,6 +495,12 @@ def _aggregate(function: str, arguments: list[Expression] | None, name: Token) -
             span=name.span,
         )
     return Aggregate(function, given[0], given[1] if wanted == 2 else None)
+
+
+def _repeated(names: list[str], places: list[Span]) -> Span | None:
+    """Return the place of the first name that is there for the second time."""
+    again = (place for at, place in enumerate(places) if names[at] in names[:at])
+    return next(again, None)
 
 
 def _given_name(part: Reader, text: str) -> Token:

@@ -139,15 +139,23 @@ class _Formula:
         self._aggregates = aggregates
 
     def disjunction(self) -> Expression:
-        items = [self._conjunction()]
+        before = self._reader.depth  # the items are beside one another: the deepest counts
+        items, depths = [self._conjunction()], [self._reader.depth]
         while self._reader.take_word("OR"):
+            self._reader.depth = before
             items.append(self._conjunction())
+            depths.append(self._reader.depth)
+        self._reader.depth = max(depths)
         return items[0] if len(items) == 1 else Or(tuple(items), span=items[0].span)
 
     def _conjunction(self) -> Expression:
-        items = [self._negation()]
+        before = self._reader.depth  # the items are beside one another: the deepest counts
+        items, depths = [self._negation()], [self._reader.depth]
         while self._reader.take_word("AND"):
+            self._reader.depth = before
             items.append(self._negation())
+            depths.append(self._reader.depth)
+        self._reader.depth = max(depths)
         return items[0] if len(items) == 1 else And(tuple(items), span=items[0].span)
 
     def _negation(self) -> Expression:
@@ -246,9 +254,13 @@ class _Formula:
     def _arguments(self) -> list[Expression]:
         if self._reader.is_sign(")"):
             return []
-        arguments = [self.disjunction()]
+        before = self._reader.depth
+        arguments, depths = [self.disjunction()], [self._reader.depth]
         while self._reader.take_sign(","):
+            self._reader.depth = before
             arguments.append(self.disjunction())
+            depths.append(self._reader.depth)
+        self._reader.depth = max(depths)
         return arguments
 
 

@@ -51,7 +51,7 @@ class TwoStreams:
         """Return the column of a name."""
         if decorator == "":
             raise _fault(f"{_FOLD_ONLY}; here there are $1. and $2.", span)
-        first, second = _place(self.first, name), _place(self.second, name)
+        first, second = _places(self.first, self.second, decorator, name)
         if decorator is None and first is not None and second is not None:
             raise ambiguous(name, (f"$1.{name}", f"$2.{name}"), span)
         if first is not None and decorator in (None, "1"):
@@ -79,10 +79,10 @@ class Iterations:
 
     def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
         """Return the column of a name."""
-        first, second = _place(self.first, name), _place(self.second, name)
+        first, second = _places(self.first, self.second, decorator, name)
         later = (*self.second.names, *self.aggregates)
         if decorator is None:
-            if second is not None:
+            if second is not None and name not in self.aggregates:
                 raise ambiguous(name, (f"$1.{name}", f"$2.{name}", f"$.{name}"), span)
             decorator = "" if name in self.aggregates else "1"
         if decorator == "2" and second is not None:
@@ -138,6 +138,22 @@ def _place(schema: Schema, name: str) -> int | None:
         if candidate in schema.names:
             return schema.names.index(candidate)
     return None
+
+
+def _places(
+    first: Schema, second: Schema, decorator: str | None, name: str
+) -> tuple[int | None, int | None]:
+    """Return the positions of a name in two streams.
+
+    Without a decorator, an attribute of exactly this name wins over one that renaming made.
+    """
+    if decorator is None and name in (*first.names, *second.names):
+        one, two = (list(schema.names) for schema in (first, second))
+        return (
+            one.index(name) if name in one else None,
+            two.index(name) if name in two else None,
+        )
+    return _place(first, name), _place(second, name)
 
 
 def _fault(message: str, span: Span) -> AlgebraError:

@@ -6,6 +6,7 @@ compiled and planned once; so splitting a text must cost microseconds, and does 
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -17,15 +18,16 @@ _UNITS = {
     **dict.fromkeys(("ms", "millisecond", "milliseconds"), Fraction(1, 1_000)),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Fraction(1)),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), Fraction(60)),
-    **dict.fromkeys(("h", "hour", "hours"), Fraction(3_600)),
+    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), Fraction(3_600)),
     **dict.fromkeys(("d", "day", "days"), Fraction(86_400)),
-    **dict.fromkeys(("w", "week", "weeks"), Fraction(604_800)),
+    **dict.fromkeys(("w", "wk", "wks", "week", "weeks"), Fraction(604_800)),
 }
 _NUMBER = r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
-_UNIT = rf"(?:\s*(?P<unit>{'|'.join(sorted(_UNITS, key=len, reverse=True))})\b)?"
+_UNIT = rf"(?:\s*(?P<unit>(?a:{'|'.join(sorted(_UNITS, key=len, reverse=True))}))\b)?"
 _STRING = r"(?P<string>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
 _LITERAL = re.compile(rf"{_STRING}|(?<![\w$]){_NUMBER}{_UNIT}", re.IGNORECASE)
-_PUBLISH = re.compile(r"\bPUBLISH\s+([A-Za-z_]\w*)\s*\Z", re.IGNORECASE)
+_STRINGS = re.compile(_STRING)
+_PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)\s*;?\s*\Z", re.IGNORECASE)
 _TOKEN = re.compile(
     rf"\s+|{_STRING}|{_NUMBER}{_UNIT}|(?P<decorator>\$[12]?\.)|(?P<name>[^\W\d]\w*)"
     r"|(?P<sign><=|>=|<>|!=|==|[-+*/%=<>≤≥≠(){},;])|(?P<other>.)",
@@ -33,6 +35,7 @@ _TOKEN = re.compile(
 )
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}
 _LONGEST_NUMBER = 400
+_LONGEST_EXPONENT = 4  # 1e99999999 s would be computed for minutes
 
 
 class Token(NamedTuple):
@@ -80,7 +83,11 @@ def split(text: str, ticks_per_second: int) -> tuple[str, tuple[Any, ...], str |
             values.append(_number(number, found, text))
         end = found.end()
     shape.append(body[end:])
-    return " ".join("".join(shape).split()), tuple(values), published[1] if published else None
+    joined = "".join(shape)
+    if joined.count("\0") != len(values):  # else it could pass for the shape of another text
+        place = _STRINGS.sub(lambda string: " " * len(string[0]), text).index("\0")
+        raise _unexpected("\0", text, Span(place, place + 1))
+    return " ".join(joined.split()), tuple(values), published[1] if published else None
 
 
 def tokens(text: str, ticks_per_second: int) -> list[Token]:
@@ -122,9 +129,15 @@ def _string(quoted: str) -> str:
 
 
 def _number(number: str, found: re.Match[str], text: str) -> int | float:
-    if len(number) > _LONGEST_NUMBER:
+    if number.isdigit() and len(number) <= _LONGEST_NUMBER:
+        return int(number)
+    exponent = number.lower().partition("e")[2]
+    if len(number) > _LONGEST_NUMBER or len(exponent) > _LONGEST_EXPONENT:
         raise QueryError("this number is too long", text, Span(*found.span()))
-    return int(number) if number.isdigit() else float(number)
+    value = float(number)
+    if math.isinf(value):
+        raise QueryError("this number is too large", text, Span(*found.span()))
+    return value
 
 
 def _duration(found: re.Match[str], text: str, ticks_per_second: int) -> int:
@@ -144,4 +157,9 @@ def _unexpected(sign: str, text: str, span: Span) -> QueryError:
     if sign == "$":
         hint = "decorators are $1. (first stream), $2. (second) and $. (last iteration)"
         return QueryError("an attribute follows $1. $2. or $.", text, span, hint=hint)
+    if sign == ".":
+        hint = (
+            "a number has digits before and after its point; attributes have no point before them"
+        )
+        return QueryError("this point belongs to nothing", text, span, hint=hint)
     return QueryError(f"{sign!r} is not part of the language", text, span)

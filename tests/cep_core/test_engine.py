@@ -187,7 +187,11 @@ def test_aggregates_of_later_registrations_begin_anew() -> None:
 
 def test_removing_queries_leaves_nothing_behind() -> None:
     core = engine()
-    nodes: list[al.Node] = [PAIRS, al.select(PAIRS, Compare("<", Column(2, 1), Column(2, 3))), STREAM]
+    nodes: list[al.Node] = [
+        PAIRS,
+        al.select(PAIRS, Compare("<", Column(2, 1), Column(2, 3))),
+        STREAM,
+    ]
     for number, node in enumerate(nodes):
         core.register(f"q{number}", node)
     core.push([quote("IBM", 1.0, 1), quote("IBM", 2.0, 2)])

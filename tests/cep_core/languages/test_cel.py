@@ -410,6 +410,26 @@ def test_names_of_a_fold() -> None:
     assert found.aggregates == (Arithmetic("+", first(8), PRICE), VOLUME)
 
 
+def test_aggregates_of_a_fold_may_have_types_from_later_ones() -> None:
+    found = node("FROM Stock FOLD{,, upper($.last) AS loud, $2.Name AS last} Stock")
+    assert found.schema.names[6:] == ("loud", "last")
+    assert found.schema.types[6:] == (str, str)
+
+
+def test_an_attribute_wins_over_a_renamed_one() -> None:
+    renamed = projected(STOCK, Price_1=(float, PRICE))
+    found = node("FROM (SELECT Price AS Price_1 FROM Stock) NEXT{Price > Price_1} Stock")
+    schema = Schema(("Price_1", "Name", "Price", "Volume"), (float, str, float, int))
+    assert found == Sequence(renamed, STOCK, Compare(">", PRICE, first(0)), schema)
+
+
+def test_unnamed_aggregates_of_a_projection_can_be_shown() -> None:
+    found = node("SELECT 2 * sum(load) AS s, COUNT(*), avg(load) FROM CPU WINDOW 5 s")
+    assert isinstance(found, Project)
+    assert found.schema.names == ("s", "COUNT", "AVG_load")
+    assert found.source.schema.names == ("SUM#0", "COUNT#1", "AVG#2")
+
+
 @pytest.mark.parametrize(
     ("sign", "operator"),
     [("≥", ">="), ("≤", "<="), ("≠", "!="), ("<>", "!="), ("==", "="), ("!=", "!=")],

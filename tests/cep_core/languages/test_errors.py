@@ -96,9 +96,9 @@ SELECT Price + 1 FROM Stock
       SELECT Price + 1 FROM Stock
                        ^^^^
 SELECT *, 1 AS Price FROM Stock
-    line 1, column 1: the result would have the attribute Price twice
+    line 1, column 11: the result would have the attribute Price twice
       SELECT *, 1 AS Price FROM Stock
-      ^
+                ^^^^^^^^^^^
       hint: rename one of them with AS
 SELECT * FROM Stock FOLD{$1.Name = $2.Name} Stock
     line 1, column 21: FOLD has at least two parts
@@ -172,6 +172,29 @@ SELECT * FROM SELECT * FROM Stock
       SELECT * FROM SELECT * FROM Stock
                     ^^^^^^
       hint: a sub-query stands in parentheses
+SELECT MAX(Price) AS m, MIN(Price) AS m FROM Stock AT INSTANT
+    line 1, column 25: the result would have the attribute m twice
+      SELECT MAX(Price) AS m, MIN(Price) AS m FROM Stock AT INSTANT
+                              ^^^^^^^^^^^^^^^^
+      hint: rename one of them with AS
+SELECT * FROM FILTER{AVG(Price) > 1}(Stock)
+    line 1, column 22: AVG needs to know over which events
+      SELECT * FROM FILTER{AVG(Price) > 1}(Stock)
+                           ^^^
+      hint: compute it in a sub-query: (SELECT ... FROM ... WINDOW 5 s)
+SELECT * FROM FILTER{Price > .5}(Stock)
+    line 1, column 30: this point belongs to nothing
+      SELECT * FROM FILTER{Price > .5}(Stock)
+                                   ^
+      hint: a number has digits before and after its point; attributes have no point before them
+SELECT * FROM FILTER{DUR < 1e99999999 s}(Stock)
+    line 1, column 28: this number is too long
+      SELECT * FROM FILTER{DUR < 1e99999999 s}(Stock)
+                                 ^^^^^^^^^^^^
+SELECT * FROM FILTER{Price < 1e999}(Stock)
+    line 1, column 30: this number is too large
+      SELECT * FROM FILTER{Price < 1e999}(Stock)
+                                   ^^^^^
 """
 
 
@@ -261,3 +284,31 @@ def test_the_deepest_conditions_run(deep: str) -> None:
     core.register("q", f"SELECT * FROM FILTER{{{deep}}}(S)")
     core.push([cep_core.Event("S", (1,), 1), cep_core.Event("S", (None,), 1)])
     assert core.stats()["events"] == 2
+
+
+@pytest.mark.parametrize(
+    "item", ["(Price = {})", "contains(Name, '{}')", "Price > -{}", "NOT Price = {}"]
+)
+def test_alternatives_beside_one_another_are_not_deep(item: str) -> None:
+    core = engine()
+    alternatives = " OR ".join(item.format(number) for number in range(500))
+    core.register("wide", f"SELECT Name FROM FILTER{{{alternatives}}}(Stock)")
+    assert len(core.push([cep_core.Event("Stock", ("IBM 7", 7.0), 1)])) == 1
+
+
+@pytest.mark.parametrize("end", ["PUBLISH Dear;", "publish Dear ;\n", "PUBLISH Dear\n"])
+def test_a_semicolon_after_publish(end: str) -> None:
+    core = engine()
+    core.register("q", f"SELECT * FROM Stock {end}")
+    core.register("reader", "SELECT Name FROM Dear")
+
+
+def test_any_name_can_be_published() -> None:
+    core = engine()
+    core.register("q", "SELECT * FROM Stock PUBLISH Übersicht")
+    core.register("reader", "SELECT Name FROM Übersicht")
+
+
+def test_a_letter_that_folds_to_a_unit_is_none() -> None:
+    with pytest.raises(QueryError, match="is expected here, not '\u017f'"):
+        engine().register("q", "SELECT * FROM FILTER{DUR < 5 \u017f}(Stock)")

@@ -66,3 +66,6 @@ def test_durations_are_ticks(text: str, ticks: int, value: int) -> None:
 def test_a_marker_in_the_text_is_refused() -> None:
     with pytest.raises(QueryError, match="not part of the language"):
         list(tokens("x = \0i", 1))
+    with pytest.raises(QueryError, match=r"line 1, column 7: .* is not part of the language"):
+        split("'\0' = \0i PUBLISH x", 1)
+    assert split("x = '\0'", 1)[1] == ("\0",)

@@ -1,0 +1,341 @@
+"""The queries: compiled once for each shape, planned, published to one another, removed.
+
+A query is planned in its *lane*: that of the largest lateness of the streams that it reads.  A
+published stream is its publisher's expression, planned again in the reader's lane and from the
+reader's registration; where neither makes a difference the plan finds the same operators.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import cycle
+from typing import Any
+from weakref import WeakValueDictionary
+
+from cep_core.algebra import Node
+from cep_core.channels import Channel
+from cep_core.errors import (
+    AlgebraError,
+    CepError,
+    NameTaken,
+    QueryError,
+    StreamInUse,
+    UnknownQuery,
+    near_miss,
+)
+from cep_core.events import Schema
+from cep_core.expressions import Function
+from cep_core.fanout import Fanout, Found, Reader
+from cep_core.languages import LANGUAGES, Prepared, prepare_node
+from cep_core.mop import Operator, Wanted
+from cep_core.plan import Plan
+from cep_core.runtime import Lane
+from cep_core.steps import Reference, Step, steps_of
+from cep_core.streams import Streams
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class Compiled:
+    """All queries of one shape: what they read, and the steps to plan."""
+
+    reads: tuple[str, ...]
+    inner: tuple[str, ...]  # the names that its sub-queries publish
+    steps: list[Step]
+    outputs: list[Reference]  # of the inner published queries, then of the query itself
+    schemas: list[Schema]
+
+
+@dataclass(slots=True)
+class Query:
+    """A registered query."""
+
+    name: str
+    number: int  # in order of registration
+    text: str | Node
+    language: str
+    compiled: Compiled
+    literals: tuple[Any, ...]
+    publishes: str | None
+    since: int
+    lane: Lane
+    held: list[Operator] = field(default_factory=list)
+    sources: list[Query] | None = None  # whose steps `held` are, if it reads published streams
+    root: Operator | None = None
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of its output."""
+        return self.compiled.schemas[-1]
+
+    @property
+    def published(self) -> list[str]:
+        """The streams that it publishes, its inner ones first."""
+        own = [self.publishes] if self.publishes else []
+        return [*self.compiled.inner, *own]
+
+
+class Queries:
+    """The queries of an engine, and the streams that they publish."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        streams: Streams,
+        functions: Mapping[str, Function],
+        ticks_per_second: int,
+    ) -> None:
+        self.by_name: dict[str, Query] = {}
+        self.by_number: dict[int, Query] = {}
+        self.publishers: dict[str, Query] = {}
+        self.found: list[Found] = []  # rows of outputs that nobody has fetched
+        self.next_number = 0
+        self._plan = plan
+        self._streams = streams
+        self._functions = functions
+        self._ticks_per_second = ticks_per_second
+        self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
+        self._compiled: WeakValueDictionary[tuple[str, str], Compiled] = WeakValueDictionary()
+        self._shapes_of: dict[str, list[tuple[str, str]]] = {}  # by the published stream read
+        self._fanouts: dict[Channel, Fanout] = {}
+
+    # -- names -----------------------------------------------------------------------------
+
+    def schema(self, name: str) -> Schema | None:
+        """Return the schema of a base or published stream, None if there is none."""
+        if name in self._streams.by_name:
+            return self._streams.by_name[name].schema
+        publisher = self.publishers.get(name)
+        if publisher is None:
+            return None
+        return publisher.compiled.schemas[publisher.published.index(name)]
+
+    def names(self) -> Iterator[str]:
+        """Yield the names of all streams."""
+        yield from self._streams.by_name
+        yield from self.publishers
+
+    def query(self, name: str) -> Query:
+        """Return a query by name."""
+        if name not in self.by_name:
+            raise UnknownQuery(f"there is no query {name}", hint=near_miss(name, self.by_name))
+        return self.by_name[name]
+
+    # -- adding and removing ---------------------------------------------------------------
+
+    def register(self, name: str, text: str | Node, language: str, publish: str | None) -> None:
+        """Add a query."""
+        if name in self.by_name:
+            raise NameTaken(f"there is a query {name} already", hint="unregister it first")
+        try:
+            compiled, literals, publishes = self._compile(text, language)
+        except AlgebraError as error:
+            raise QueryError.of(error, text if isinstance(text, str) else "") from None
+        except RecursionError:
+            raise CepError("the query is nested too deeply") from None
+        self._add(name, text, language, compiled, literals, publish or publishes)
+
+    def unregister(self, name: str) -> None:
+        """Remove a query and all that only it needed."""
+        query = self.query(name)
+        for stream in query.published:
+            readers = sorted(self._readers.get(stream, set()) - {name})
+            if readers:
+                others = f" and {len(readers) - 1} more" if len(readers) > 1 else ""
+                raise StreamInUse(
+                    f"{name} publishes {stream}, which {readers[0]}{others} reads",
+                    hint="unregister the readers first",
+                )
+        self._unplan(query)
+        del self.by_name[name], self.by_number[query.number]
+        for stream in query.published:
+            del self.publishers[stream]
+            for key in self._shapes_of.pop(stream, ()):
+                self._compiled.pop(key, None)
+        for stream in query.compiled.reads:
+            self._readers[stream].discard(name)
+
+    # -- what a query became ---------------------------------------------------------------
+
+    def algebra(self, query: Query) -> tuple[Node, list[Node]]:
+        """Return a query's algebra, and the nodes of its steps; both are made anew."""
+        if isinstance(query.text, str):
+            front = LANGUAGES[query.language]
+            prepared = front.prepare(query.text, self, self._ticks_per_second, self._functions)
+        else:
+            prepared = prepare_node(query.text, self)
+        inner = [node for _, node in prepared.inner]
+        return prepared.node, steps_of(prepared.node, inner, self._plan.shapes)[1]
+
+    def steps(self, query: Query) -> list[tuple[Node, tuple[Any, ...], Operator]]:
+        """Return a query's operators, the lower ones first, with their nodes and literals."""
+        sources = query.sources or [query] * len(query.held)
+        nodes = {
+            source.name: cycle(self.algebra(source)[1])
+            for source in {id(one): one for one in sources}.values()
+        }
+        return [
+            (next(nodes[source.name]), source.literals, operator)
+            for source, operator in zip(sources, query.held, strict=True)
+        ]
+
+    def sharers(self, query: Query) -> Counter[Operator]:
+        """Return how many queries have each operator of a query."""
+        own = set(query.held)
+        return Counter(op for other in self.by_name.values() for op in own.intersection(other.held))
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _compile(
+        self, query: str | Node, language: str
+    ) -> tuple[Compiled, tuple[Any, ...], str | None]:
+        """Return the shape of a query, its literals, and the name that it publishes."""
+        if not isinstance(query, str):
+            return self._compiled_of(prepare_node(query, self)), (), None
+        if language not in LANGUAGES:
+            raise CepError(f"there is no language {language}", hint=near_miss(language, LANGUAGES))
+        front = LANGUAGES[language]
+        shape, literals, publishes = front.split(query, self._ticks_per_second)
+        key = (language, shape)
+        compiled = self._compiled.get(key)
+        if compiled is None:
+            prepared = front.prepare(query, self, self._ticks_per_second, self._functions)
+            compiled = self._compiled_of(prepared)
+            self._compiled[key] = compiled
+            for name in compiled.reads:
+                if name in self.publishers:
+                    self._shapes_of.setdefault(name, []).append(key)
+        return compiled, literals, publishes
+
+    def _compiled_of(self, prepared: Prepared) -> Compiled:
+        inner = [node for _, node in prepared.inner]
+        steps, _, outputs = steps_of(prepared.node, inner, self._plan.shapes)
+        schemas = [node.schema for node in (*inner, prepared.node)]
+        names = tuple(name for name, _ in prepared.inner)
+        return Compiled(prepared.reads, names, steps, outputs, schemas)
+
+    def _add(
+        self,
+        name: str,
+        text: str | Node,
+        language: str,
+        compiled: Compiled,
+        literals: tuple[Any, ...],
+        publishes: str | None,
+    ) -> None:
+        lane = self._plan.lane(self._lateness(compiled))
+        query = Query(
+            *(name, self.next_number, text, language, compiled, literals, publishes),
+            *(self._plan.clock.arrivals, lane),
+        )
+        for stream in query.published:
+            if stream in self._streams.by_name or stream in self.publishers or stream == "":
+                raise NameTaken(f"there is a stream {stream} already")
+            if stream in compiled.reads:
+                raise CepError(f"{name} would read the stream {stream} that it publishes")
+        if any(stream in self.publishers for stream in compiled.reads):
+            query.sources = []
+        self._plan_query(query)
+        self.next_number += 1
+        self.by_name[name] = query
+        self.by_number[query.number] = query
+        for stream in query.published:
+            self.publishers[stream] = query
+        for stream in compiled.reads:
+            self._readers.setdefault(stream, set()).add(name)
+
+    def _lateness(self, compiled: Compiled) -> int:
+        """Return the largest lateness of the base streams that a query reads."""
+        found = 0
+        for name in compiled.reads:
+            if name in self._streams.by_name:
+                found = max(found, self._streams.by_name[name].lateness)
+            else:
+                found = max(found, self.publishers[name].lane.lateness)
+        return found
+
+    def _plan_query(self, query: Query) -> None:
+        lane = query.lane
+        lane.connected = []
+        try:
+            outputs = self._insert(query, query)
+        except Exception:
+            for operator in reversed(query.held):
+                self._plan.release(operator)
+            raise
+        finally:
+            connected, lane.connected = lane.connected, None
+        root = query.root = outputs[-1]
+        root.uses += 1
+        fanout = self._fanouts.get(root.channel)
+        if fanout is None:
+            fanout = self._fanouts[root.channel] = Fanout(self._plan.clock, self.found)
+        fanout.add(root.channel, root.slot, Reader(query.number, query.since))
+        if connected and lane.lateness and self._streams.recent:
+            self._replay(lane, set(connected))
+
+    def _insert(self, query: Query, owner: Query) -> list[Operator]:
+        """Plan the steps of a query; they are the owner's, which publishes what the query reads."""
+        compiled, literals = owner.compiled, owner.literals
+        made: list[Operator] = []
+        reading: dict[str, Operator] = {}
+
+        def resolve(reference: Reference) -> Operator:
+            if isinstance(reference, int):
+                return made[reference]
+            if reference not in reading:
+                reading[reference] = self._read(query, reference)
+            return reading[reference]
+
+        for step in compiled.steps:
+            inputs = tuple([resolve(reference) for reference in step.inputs])
+            bound = step.forgets or (step.ordered and any(one.joined for one in inputs))
+            wanted = Wanted(
+                *(step.kind, step.define(literals), inputs),
+                query.lane if step.ordered else None,
+                query.since if bound else None,
+                None if step.window is None else step.window(literals),
+                step.width,
+            )
+            operator = self._plan.insert(wanted)
+            query.held.append(operator)
+            if query.sources is not None:
+                query.sources.append(owner)
+            made.append(operator)
+        return [resolve(reference) for reference in compiled.outputs]
+
+    def _read(self, query: Query, name: str) -> Operator:
+        """Return the operator of a stream: of a published one, planned in the query's own lane."""
+        if name in self._streams.by_name:
+            return self._streams.by_name[name].operator
+        publisher = self.publishers[name]
+        outputs = self._insert(query, publisher)
+        return outputs[publisher.published.index(name)]
+
+    def _unplan(self, query: Query) -> None:
+        root = query.root
+        assert root is not None
+        fanout = self._fanouts[root.channel]
+        fanout.remove(root.channel, root.slot, Reader(query.number, query.since))
+        if not len(fanout):
+            del self._fanouts[root.channel]
+        self._plan.release(root)
+        for operator in reversed(query.held):
+            self._plan.release(operator)
+
+    def _replay(self, lane: Lane, fresh: set[Any]) -> None:
+        """Show the rows of open epochs to what a registration has connected.
+
+        An operator that others share has seen them; a new one has to, for the same results.
+        """
+        self._plan.clock.replaying = True
+        for other in self._plan.lanes.values():
+            other.fresh = fresh if other is lane else set()
+        try:
+            for row, names in self._streams.recent:
+                self._streams.emit(row, names)
+        finally:
+            self._plan.clock.replaying = False
+            for other in self._plan.lanes.values():
+                other.fresh = None

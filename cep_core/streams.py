@@ -1,0 +1,104 @@
+"""The base streams: declared by name, checked event by event, handed to the plan."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cep_core.channels import Channel, members_of
+from cep_core.errors import CepError, near_miss
+from cep_core.events import TYPES, Event, Row, Schema
+from cep_core.mop import Operator
+from cep_core.plan import Plan
+from cep_core.runtime import BEGINNING, END
+
+
+@dataclass(frozen=True, slots=True)
+class BaseStream:
+    """A stream that events are pushed to."""
+
+    name: str
+    schema: Schema
+    lateness: int
+    label: str | None
+    operator: Operator
+
+
+class Streams:
+    """The base streams of an engine, and their rows of open epochs."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.by_name: dict[str, BaseStream] = {}
+        self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
+        self._widest = 0  # the largest lateness: how long rows may be open
+
+    def declare(
+        self, name: str, attributes: Mapping[str, type] | Schema, lateness: int, label: str | None
+    ) -> None:
+        """Add a stream; those of one label share a channel and have to be alike."""
+        if lateness < 0:
+            raise CepError(f"a lateness is at least 0 ticks, not {lateness}")
+        schema = attributes if isinstance(attributes, Schema) else _schema(name, attributes)
+        for other in self.by_name.values():
+            shared = label and other.label == label
+            if shared and (other.schema, other.lateness) != (schema, lateness):
+                raise CepError(
+                    f"{name} and {other.name} cannot share the channel {label}:"
+                    " their attributes or latenesses differ"
+                )
+        operator = self._plan.source(name, len(schema), lateness, label)
+        self.by_name[name] = BaseStream(name, schema, lateness, label, operator)
+        self._widest = max(self._widest, lateness)
+
+    def fault(self, event: Event, names: tuple[str, ...]) -> str | None:
+        """Return why an event cannot be taken in, or None."""
+        if not names:
+            return "it names no stream"
+        for name in names:
+            if not isinstance(name, str) or name not in self.by_name:
+                hint = near_miss(str(name), self.by_name)
+                return f"there is no stream {name}" + (f"; {hint}" if hint else "")
+        first = self.by_name[names[0]]
+        for name in names[1:]:
+            if first.label is None or self.by_name[name].label != first.label:
+                return f"{names[0]} and {name} are not labelled sharable"
+        t1 = event.t0 if event.t1 is None else event.t1
+        if type(event.t0) is not int or type(t1) is not int:
+            return "its times are not integers"
+        if not BEGINNING < event.t0 <= t1 < END:
+            return f"its interval [{event.t0}, {t1}] is none"
+        if not isinstance(event.values, tuple | list):
+            return "its values are no tuple"
+        return first.schema.fault(event.values)
+
+    def take(self, row: Row, names: tuple[str, ...]) -> None:
+        """Hand a row to the plan; keep it while its epoch may be open."""
+        if self._widest:
+            self.recent.append((row, names))
+        self.emit(row, names)
+
+    def emit(self, row: Row, names: tuple[str, ...]) -> None:
+        """Hand a row to the plan: once, if its streams share a channel."""
+        by_channel: dict[Channel, list[int]] = {}
+        for name in names:
+            operator = self.by_name[name].operator
+            by_channel.setdefault(operator.channel, []).append(operator.slot)
+        for channel, slots in by_channel.items():
+            channel.emit(row, members_of(sorted(slots)))
+
+    def forget(self, now: int) -> None:
+        """Drop kept rows whose epoch is closed everywhere when the clock is at ``now``."""
+        while self.recent and self.recent[0][0][1] < now - self._widest:
+            self.recent.popleft()
+
+
+def _schema(name: str, attributes: Mapping[str, type]) -> Schema:
+    for attribute, kind in attributes.items():
+        if not isinstance(kind, type) or kind.__hash__ is None:
+            raise CepError(
+                f"{attribute} of {name} has the type {kind!r}, which is no hashable class",
+                hint=f"types are {', '.join(t.__name__ for t in TYPES)}, or classes of your own",
+            )
+    return Schema(tuple(attributes), tuple(attributes.values()))
