@@ -136,15 +136,19 @@ class Disjunct:
             and isinstance(literal.right, Parameter)
         )
 
-    def reads(self, number: int) -> frozenset[int]:
-        """Return the sides that a literal reads; DUR of a pair reads both."""
-        sides: set[int] = set()
-        for part in walk(self.literals[number]):
-            if isinstance(part, Column):
-                sides.add(part.side)
-            elif isinstance(part, Duration):
-                sides |= {1, 2} if self.binary else {2}
-        return frozenset(sides)
+    @cached_property
+    def reads(self) -> tuple[frozenset[int], ...]:
+        """The sides that each literal reads; DUR of a pair reads both."""
+        found = []
+        for literal in self.literals:
+            sides: set[int] = set()
+            for part in walk(literal):
+                if isinstance(part, Column):
+                    sides.add(part.side)
+                elif isinstance(part, Duration):
+                    sides |= {1, 2} if self.binary else {2}
+            found.append(frozenset(sides))
+        return tuple(found)
 
     def slots(self, without: Iterable[int] = ()) -> tuple[int, ...]:
         """Return the slots that the literals read, without those of some literals."""
@@ -185,6 +189,8 @@ class Shape:
             Disjunct(literals, binary, functions) for literals in normal_form(node)
         )
         self._parts: dict[tuple[int, frozenset[int]], Part] = {}
+        self._scans: dict[frozenset[int], InstanceScan] = {}
+        self._some: dict[frozenset[int], Condition] = {}
 
     @property
     def always(self) -> bool:
@@ -196,14 +202,25 @@ class Shape:
         """The predicate as a function of (a, b, constants)."""
         return code.condition(self.node, self.functions, self.binary)
 
-    def instances(self, without: Iterable[int] = ()) -> InstanceScan:
+    def instances(self, without: frozenset[int] = frozenset()) -> InstanceScan:
         """Return the scan for instances that end before a row begins and for which it holds.
 
         ``without`` are literals of the only disjunct that an index has answered.
         """
-        if len(self.disjuncts) != 1:
-            return code.instance_scan((self.node,), self.functions)
-        return code.instance_scan(self.disjuncts[0].rest(without), self.functions)
+        if without not in self._scans:
+            whole = len(self.disjuncts) != 1
+            literals = (self.node,) if whole else self.disjuncts[0].rest(without)
+            self._scans[without] = code.instance_scan(literals, self.functions)
+        return self._scans[without]
+
+    def some(self, literals: frozenset[int]) -> Condition | None:
+        """Return the conjunction of some literals of the only disjunct, None for none."""
+        if not literals:
+            return None
+        if literals not in self._some:
+            chosen = tuple(self.disjuncts[0].literals[number] for number in sorted(literals))
+            self._some[literals] = code.condition(And(chosen), self.functions, self.binary)
+        return self._some[literals]
 
     def part(self, disjunct: int, without: frozenset[int]) -> Part:
         """Return the entries of a disjunct, some of its literals being answered by an index."""

@@ -16,11 +16,10 @@ from typing import Any
 from cep_core import code
 from cep_core.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.events import Row
-from cep_core.expressions import And
 from cep_core.mop import MOp, Number, Operator, Wanted, Wire, remain
 from cep_core.mop import State as Saved
 from cep_core.operators.active import ActiveIndex
-from cep_core.predicates import Definition, Shape, is_proper, values_of
+from cep_core.predicates import Definition, is_proper, values_of
 from cep_core.runtime import END
 
 Instance = tuple[Row, Members]
@@ -243,30 +242,24 @@ class State(MOp):
         self._several = False
         self._bound: int | None = None
         if len(shape.disjuncts) != 1:
-            self._scan = code.instance_scan((shape.node,), shape.functions)
+            self._scan = shape.instances()
             return
         disjunct = shape.disjuncts[0]
         bounds = [self._constants[slot] for slot in disjunct.bounds]
         bounds = [bound for bound in bounds if is_proper(bound, False)]
         if bounds:
             self._bound = int(max(0, min(bounds)))
-        answered = {literal for _, _, literal in disjunct.equalities if index.indexed}
+        answered = frozenset(literal for _, _, literal in disjunct.equalities if index.indexed)
         if disjunct.joins and index.instance_index:
             self._left_key = values_of([left for left, _, _ in disjunct.joins])
             self._right_key = values_of([right for _, right, _ in disjunct.joins])
             self._several = len(disjunct.joins) > 1
             answered |= {literal for _, _, literal in disjunct.joins}
         if index.instance_index:
-            sides = {number: disjunct.reads(number) for number in range(len(disjunct.literals))}
-            newer = [n for n, read in sides.items() if read <= {2} and n not in answered]
-            older = [n for n, read in sides.items() if read == {1}]
-            self._guard = self._condition(shape, newer)
-            self._worthy = self._condition(shape, older)
-            answered |= {*newer, *older}
+            reads = enumerate(disjunct.reads)
+            newer = frozenset(n for n, read in reads if read <= {2} and n not in answered)
+            older = frozenset(n for n, read in enumerate(disjunct.reads) if read == {1})
+            self._guard = shape.some(newer)
+            self._worthy = shape.some(older)
+            answered |= newer | older
         self._scan = shape.instances(answered)
-
-    def _condition(self, shape: Shape, literals: list[int]) -> code.Condition | None:
-        if not literals:
-            return None
-        chosen = tuple(shape.disjuncts[0].literals[number] for number in literals)
-        return code.condition(And(chosen), shape.functions, True)
