@@ -26,7 +26,7 @@ from cep_core.errors import (
     NameTaken,
     SnapshotError,
 )
-from cep_core.events import VALUES, Event, Late, Match, Rejected, Row, Schema
+from cep_core.events import TYPES, VALUES, Event, Late, Match, Rejected, Row, Schema
 from cep_core.explain import in_words
 from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Found
@@ -308,7 +308,7 @@ class Engine:
         for _, group in groupby(found, key=_by_time):
             rows = list(group)
             if len(rows) > 1:
-                rows.sort(key=lambda one: [_order(value) for value in one.row[VALUES:]])
+                _sort_by_values(rows)
             query = self._queries.by_number[rows[0].number]
             stream, schema = query.publishes or query.name, query.schema
             for _, row in rows:
@@ -347,6 +347,14 @@ def _strict(functions: Mapping[str, Function]) -> dict[str, Function]:
 
 def _by_time(found: Found) -> tuple[int, int]:
     return found.row[1], found.number
+
+
+def _sort_by_values(rows: list[Found]) -> None:
+    """Sort rows of one query and time; nulls and NaN, which have no order, have their place."""
+    if all(type(value) in TYPES and value == value for one in rows for value in one.row):
+        rows.sort(key=lambda one: one.row[VALUES:])
+    else:
+        rows.sort(key=lambda one: [_order(value) for value in one.row[VALUES:]])
 
 
 def _order(value: Any) -> tuple[Any, ...]:
