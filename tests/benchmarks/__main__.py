@@ -7,10 +7,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks import mmqjp_flat, rss
+from tests.benchmarks import cayuga, double_top, feed_patterns, mmqjp_flat, rss, rumor
 from tests.benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, line
 
-BENCHMARKS: dict[str, Benchmark] = {b.name: b for b in (mmqjp_flat.BENCHMARK, rss.BENCHMARK)}
+BENCHMARKS: dict[str, Benchmark] = {
+    module.BENCHMARK.name: module.BENCHMARK
+    for module in (mmqjp_flat, rss, cayuga, double_top, feed_patterns, rumor)
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
