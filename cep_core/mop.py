@@ -6,6 +6,7 @@ m-op's output channel.  An m-op implements many operators; its meaning is theirs
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
@@ -75,7 +76,7 @@ class Operator:
 _SIMPLE = ("stream", "select", "project", "union")
 
 
-class MOp:
+class MOp(ABC):
     """What all m-ops have: a label, the operators by output slot, and their place in the order."""
 
     kind: ClassVar[str] = ""
@@ -95,17 +96,17 @@ class MOp:
         """Return whether there is room for an operator whose key is this m-op's."""
         return True
 
+    @abstractmethod
     def add(self, wanted: Wanted) -> Operator:
         """Implement one more operator."""
-        raise NotImplementedError
 
+    @abstractmethod
     def remove(self, operator: Operator) -> None:
         """Implement an operator no more, and forget all that only it needed."""
-        raise NotImplementedError
 
+    @abstractmethod
     def channels(self) -> Iterator[Channel]:
         """Yield the output channels."""
-        raise NotImplementedError
 
     def instances(self) -> int:
         """Return how many rows the m-op keeps."""
@@ -121,11 +122,11 @@ class MOp:
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         """Take a row back from a snapshot, for some of the operators."""
-        raise NotImplementedError
+        raise AssertionError(f"{self.label} keeps nothing")
 
     def waiting_port(self) -> Port:
         """Return the port that rows of monotone streams wait for."""
-        raise NotImplementedError
+        raise AssertionError(f"{self.label} keeps nothing")
 
 
 class Wire:

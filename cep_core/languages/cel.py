@@ -17,10 +17,11 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from cep_core import algebra
-from cep_core.algebra import AGGREGATES, Aggregate, Node
+from cep_core.algebra import Node
 from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownName, near_miss
 from cep_core.events import Schema
 from cep_core.expressions import TRUE, Column, Expression, Function, Parameter, type_of
+from cep_core.languages.aggregates import Calls, Refused
 from cep_core.languages.formula import Reader, Scope, formula
 from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams
 from cep_core.languages.tokens import Token, tokens
@@ -175,7 +176,7 @@ class _Parser:
     def _item(self, item: Reader, scope: Scope) -> tuple[str, Expression]:
         """Read `expression [AS name]`."""
         first = item.token
-        expression = formula(item, scope, _NoAggregates(self.functions))
+        expression = formula(item, scope, Refused(self.functions))
         plain = item.at == 1 and first.kind == "name"
         if item.take_word("AS"):
             name = self._name("a name", item).text
@@ -196,7 +197,7 @@ class _Parser:
     ) -> Node:
         scope = OneStream(source.schema, decorated=False)
         group_by = tuple(scope.resolve(None, one.text, one.span).index for one in groups)
-        calls = _Calls(scope, len(group_by))
+        calls = Calls(scope, len(group_by))
         grouped = Grouped(source.schema, group_by)
         columns = [self._aggregate_item(item, grouped, calls) for item in items]
         places = [Span(i.tokens[0].span.start, i.token.span.start) for i in items]
@@ -229,7 +230,7 @@ class _Parser:
         return replace(node, schema=schema)
 
     def _aggregate_item(
-        self, item: Reader, grouped: Grouped, calls: _Calls
+        self, item: Reader, grouped: Grouped, calls: Calls
     ) -> tuple[str, Expression]:
         """Read an item of aggregates, grouped attributes, and what is computed of them."""
         first = item.token
@@ -373,7 +374,7 @@ class _Parser:
         return replace(scope, layout=layout), expressions
 
     def _aggregate_of(self, part: Reader, scope: Iterations) -> Expression:
-        expression = formula(part, scope, _NoAggregates(self.functions, _NOT_HERE))
+        expression = formula(part, scope, Refused(self.functions, _NOT_HERE))
         if not part.take_word("AS"):
             raise part.expected("AS name")
         self._name("a name", part)
@@ -385,7 +386,7 @@ class _Parser:
     def _predicate(self, part: Reader, scope: Scope) -> Expression:
         if part.token.kind == "end":
             return TRUE
-        predicate = formula(part, scope, _NoAggregates(self.functions, _NOT_HERE))
+        predicate = formula(part, scope, Refused(self.functions, _NOT_HERE))
         self._ended(part, "AND, OR, a comma or '}'")
         return predicate
 
@@ -439,62 +440,6 @@ class _Parser:
         if reader.token.kind != "name" or reader.token.word in _KEYWORDS:
             raise reader.expected(what)
         return reader.next()
-
-
-@dataclass(frozen=True, slots=True)
-class _NoAggregates:
-    """SELECT without WINDOW and AT INSTANT, and predicates: what aggregates is refused."""
-
-    functions: Mapping[str, Function]
-    hint: str = "add WINDOW and a duration, or AT INSTANT, after the stream"
-
-    @property
-    def inside(self) -> Scope:
-        raise AssertionError("no arguments are read")
-
-    def takes(self, name: Token) -> bool:
-        if name.word in AGGREGATES and name.text not in self.functions:
-            raise AlgebraError(
-                f"{name.word} needs to know over which events",
-                hint=self.hint,
-                span=name.span,
-            )
-        return False
-
-    def made(self, name: Token, arguments: list[Expression] | None) -> Expression:
-        raise AssertionError("nothing is taken")
-
-
-@dataclass(slots=True)
-class _Calls:
-    """The aggregates of a SELECT, each once; they come after the grouped columns."""
-
-    inside: OneStream
-    groups: int
-    found: list[Aggregate] = field(default_factory=list)
-
-    def takes(self, name: Token) -> bool:
-        return name.word in AGGREGATES
-
-    def made(self, name: Token, arguments: list[Expression] | None) -> Expression:
-        one = _aggregate(name.word, arguments, name)
-        if one not in self.found:
-            self.found.append(one)
-        return Column(2, self.groups + self.found.index(one))
-
-
-def _aggregate(function: str, arguments: list[Expression] | None, name: Token) -> Aggregate:
-    """Return an aggregate of its arguments; None stands for `*`."""
-    given = arguments or []
-    wanted = 2 if function.startswith("ARG") else 1
-    if function == "COUNT" and not given:
-        return Aggregate(function, None)
-    if len(given) != wanted:
-        raise AlgebraError(
-            f"{function} takes {wanted} argument{'s' * (wanted != 1)}, not {len(given)}",
-            span=name.span,
-        )
-    return Aggregate(function, given[0], given[1] if wanted == 2 else None)
 
 
 def _repeated(names: list[str], places: list[Span]) -> Span | None:

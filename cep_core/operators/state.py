@@ -10,6 +10,7 @@ section 5.4.4).  Instances whose duration bound has passed are dropped by the wa
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -106,9 +107,9 @@ class State(MOp):
         if self._since is None or row[2] >= self._since:
             self._pend(row, members)
 
+    @abstractmethod
     def match(self, row: Row) -> None:
         """Have a right row meet the instances."""
-        raise NotImplementedError
 
     def finish(self, now: int) -> None:
         """Delete the instances that were met, install the new ones."""
