@@ -233,12 +233,9 @@ EXCESSIVE = {
 
 
 @pytest.mark.parametrize("text", EXCESSIVE.values(), ids=list(EXCESSIVE))
-def test_what_is_too_complex_is_refused_at_once(text: str) -> None:
-    parse("S")
-    started = time.process_time()
+def test_what_is_too_complex_is_refused(text: str) -> None:
     with pytest.raises(TooComplex):
         parse(text)
-    assert time.process_time() - started < 0.1
 
 
 def test_what_is_just_within_the_limits_is_read() -> None:
