@@ -121,7 +121,31 @@ def recover(xml: bytes, limits: Limits = DEFAULT) -> etree._Element:
         raise MalformedDocument("xml_syntax", "there is no element in the document")
     if root.getroottree().docinfo.internalDTD is not None:
         raise MalformedDocument("xml_entities", "the document has a DOCTYPE in a strange place")
+    _rename(root)
     return root
+
+
+def _rename(root: etree._Element) -> None:
+    """Give what has a name that cannot be written, such as `urn:1`, a name that can."""
+    for element in root.iter(etree.Element):
+        if not _is_name(str(element.tag)):
+            element.tag = _name(str(element.tag))
+        for name in [str(name) for name in element.attrib if not _is_name(str(name))]:
+            element.set(_name(name), element.attrib.pop(name))
+
+
+def _is_name(name: str) -> bool:
+    try:
+        etree.QName(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _name(name: str) -> str:
+    """Return the nearest name that can be written, in the same namespace."""
+    before, brace, local = name.rpartition("}")
+    return f"{before}{brace}_" + re.sub(r"[^\w.-]", "_", local)
 
 
 def _prepare(xml: bytes, limits: Limits) -> bytes:

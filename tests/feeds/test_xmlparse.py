@@ -260,6 +260,18 @@ def test_x17_what_is_accepted(xml: bytes, written: bytes) -> None:
     assert etree.tostring(parse(xml)) == written
 
 
+def test_what_is_recovered_can_be_written() -> None:
+    for xml in (
+        b"<a><b<urn:1</b></a>",
+        b"<a><urn:1 urn:2='x'></a>",
+        b"<a><x:y:z/>",
+        b"<a><-/><1 2='3'/>",
+    ):
+        written = etree.tostring(recover(xml))
+        assert etree.tostring(parse(written)) == written
+    assert b"<_urn_1/>" in etree.tostring(recover(b"<a><b<urn:1</b></a>"))
+
+
 def test_recover_keeps_the_limits_and_the_ban() -> None:
     assert recover(b"<a><b>x</a>").findtext("b") == "x"
     for xml, code in (
