@@ -16,6 +16,8 @@ from cep_core.automata import Automaton, Forward, Input, State, Unary
 from cep_core.errors import AlgebraError
 from cep_core.events import TYPES, Schema
 from cep_core.expressions import (
+    COMPARISONS,
+    OPERATORS,
     TRUE,
     And,
     Arithmetic,
@@ -34,8 +36,6 @@ from cep_core.expressions import (
 
 _LARGEST = 10_000_000  # characters of a document
 _TYPES: dict[str, type] = {kind.__name__: kind for kind in TYPES}
-_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
-_ARITHMETIC = ("+", "-", "*", "/", "%")
 
 
 def to_xml(view: Automaton, literals: Sequence[Any] = ()) -> str:
@@ -68,6 +68,8 @@ def from_xml(text: str) -> Automaton:
     if not states:
         raise AlgebraError("an automaton has at least two states")
     known = {state.name for state in states}
+    if len(known) < len(states):
+        raise AlgebraError("two states of the automaton have the same name")
     for edge in edges:
         for name in (edge.source, edge.target):
             if name not in known:
@@ -224,23 +226,30 @@ def _read(element: Element) -> Expression:
         case "missing":
             return Missing()
         case "negative":
-            return Negative(*items)
+            return Negative(_only(element, items))
         case "arithmetic":
-            operator = _one_of(element, _ARITHMETIC)
+            operator = _one_of(element, OPERATORS)
             return Arithmetic(operator, *items)  # type: ignore[arg-type]  # checked above
         case "call":
             return Call(element.attrib["function"], items)
         case "compare":
-            comparison = _one_of(element, _COMPARISONS)
+            comparison = _one_of(element, COMPARISONS)
             return Compare(comparison, *items)  # type: ignore[arg-type]  # checked above
         case "and":
             return And(items)
         case "or":
             return Or(items)
         case "not":
-            return Not(*items)
+            return Not(_only(element, items))
         case tag:
             raise ValueError(f"<{tag}> is no expression")
+
+
+def _only(element: Element, items: Sequence[Expression]) -> Expression:
+    """Return the one operand of an expression."""
+    if len(items) != 1:
+        raise ValueError(f"<{element.tag}> has one operand, not {len(items)}")
+    return items[0]
 
 
 def _one_of(element: Element, known: Sequence[str]) -> str:

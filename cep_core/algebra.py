@@ -16,10 +16,12 @@ Iterate                μ             repeated ;θ that keeps the first row, the
 InstanceAggregate      β             one row for each epoch (and group)
 WindowAggregate        α             one row for each row, over the window (t - w, t]
 WindowJoin             ⋈             pairs at most w apart, either order
+Absence                -             left rows that no right row answers in time
 =====================  ============  ==============================================================
 
 Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where names collide the
-first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.
+first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  It has no
+Absence, whose relatives are SASE's negated end and NEXT's exception (`operators/absence`).
 """
 
 from __future__ import annotations
@@ -35,10 +37,16 @@ from cep_core.expressions import (
     FUNCTIONS,
     TRUE,
     Column,
+    Duration,
     Expression,
     Function,
+    Missing,
+    Types,
+    is_ordered,
+    require_compilable,
     require_condition,
     type_of,
+    walk,
 )
 
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMIN", "ARGMAX")
@@ -159,6 +167,24 @@ class WindowJoin:
     schema: Schema
 
 
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """NOT FOLLOWED BY: left rows that no right row answers in time.
+
+    A right row b answers a left row a iff a.t1 < b.t0, b.t1 - a.t1 <= w and the predicate (a as
+    side 1, b as side 2) holds.  The result has the left row's values and spans [a.t0, a.t1 + w].
+    With ``otherwise`` it is FOLLOWED BY .. ELSE: every answering pair, and those left rows, with
+    nulls for the right row's values.
+    """
+
+    left: Node
+    right: Node
+    predicate: Expression
+    window: Expression
+    otherwise: bool
+    schema: Schema
+
+
 Node: TypeAlias = (
     Stream
     | Select
@@ -169,6 +195,7 @@ Node: TypeAlias = (
     | InstanceAggregate
     | WindowAggregate
     | WindowJoin
+    | Absence
 )
 Functions: TypeAlias = Mapping[str, Function]
 
@@ -180,7 +207,7 @@ def stream(name: str, schema: Schema) -> Stream:
 
 def select(source: Node, predicate: Expression, functions: Functions = FUNCTIONS) -> Select:
     """Return σ over a source."""
-    require_condition(predicate, {2: source.schema.types}, functions)
+    _require(predicate, {2: source.schema.types}, functions)
     return Select(source, predicate, source.schema)
 
 
@@ -191,7 +218,7 @@ def project(
     span: Span | None = None,
 ) -> Project:
     """Return the named expressions over a source."""
-    kinds = [type_of(column, {2: source.schema.types}, functions) for _, column in columns]
+    kinds = [_kind_of(column, {2: source.schema.types}, functions) for _, column in columns]
     schema = _schema([name for name, _ in columns], [kind or str for kind in kinds], span)
     return Project(source, tuple(column for _, column in columns), schema)
 
@@ -222,7 +249,7 @@ def sequence(
     span: Span | None = None,
 ) -> Sequence:
     """Return ;θ of two streams."""
-    require_condition(predicate, pair_types(left, right), functions)
+    _require(predicate, pair_types(left, right), functions)
     return Sequence(left, right, predicate, paired_schema(left.schema, right.schema, span))
 
 
@@ -262,10 +289,10 @@ def iterate(
     names, kinds = [name for name, _, _ in aggregates], [kind for _, _, kind in aggregates]
     schema, initial = iterated_schema(left.schema, right.schema, names, kinds, span)
     types = {1: schema.types, 2: right.schema.types}
-    require_condition(filter, types, functions)
-    require_condition(rebind, types, functions)
+    _require(filter, types, functions)
+    _require(rebind, types, functions)
     for name, expression, kind in aggregates:
-        found = type_of(expression, types, functions)
+        found = _kind_of(expression, types, functions)
         if found not in (kind, None) and not (kind is float and found is int):
             becomes = found.__name__ if found else "null"
             raise AlgebraError(
@@ -299,6 +326,7 @@ def window_aggregate(
     span: Span | None = None,
 ) -> WindowAggregate:
     """Return the sliding α: the grouped columns, then the aggregates."""
+    _require_window(window, functions)
     schema = _aggregated(source, group_by, aggregates, functions, span)
     functions_of = tuple(a for _, a in aggregates)
     return WindowAggregate(source, tuple(group_by), functions_of, window, schema)
@@ -313,9 +341,38 @@ def window_join(
     span: Span | None = None,
 ) -> WindowJoin:
     """Return ⋈ of two streams."""
-    require_condition(predicate, pair_types(left, right), functions)
+    _require_window(window, functions)
+    _require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, span)
     return WindowJoin(left, right, predicate, window, schema)
+
+
+def absence(
+    left: Node,
+    right: Node,
+    predicate: Expression,
+    window: Expression,
+    functions: Functions = FUNCTIONS,
+) -> Absence:
+    """Return NOT FOLLOWED BY of two streams: rows of the left."""
+    _require_window(window, functions)
+    _require(predicate, pair_types(left, right), functions)
+    return Absence(left, right, predicate, window, False, left.schema)
+
+
+def alternative(
+    left: Node,
+    right: Node,
+    predicate: Expression,
+    window: Expression,
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> Absence:
+    """Return FOLLOWED BY .. ELSE of two streams: pairs, without a right row if nothing answered."""
+    _require_window(window, functions)
+    _require(predicate, pair_types(left, right), functions)
+    schema = paired_schema(left.schema, right.schema, span)
+    return Absence(left, right, predicate, window, True, schema)
 
 
 def streams_of(node: Node) -> dict[str, Stream]:
@@ -325,7 +382,7 @@ def streams_of(node: Node) -> dict[str, Stream]:
             return {name: node}
         case Sequence(left, right) | Iterate(left, right) | Union(left, right):
             return streams_of(left) | streams_of(right)
-        case WindowJoin(left, right):
+        case WindowJoin(left, right) | Absence(left, right):
             return streams_of(left) | streams_of(right)
         case Select(source) | Project(source) | InstanceAggregate(source):
             return streams_of(source)
@@ -347,6 +404,29 @@ def paired_schema(left: Schema, right: Schema, span: Span | None = None) -> Sche
     return _schema([*own, *right.names], [*left.types, *right.types], span)
 
 
+def _require(predicate: Expression, types: Types, functions: Functions) -> None:
+    """Raise AlgebraError unless an expression is a condition that can be compiled."""
+    require_compilable(predicate)
+    require_condition(predicate, types, functions)
+
+
+def _require_window(window: Expression, functions: Functions) -> None:
+    """Raise AlgebraError unless a window is a constant number of ticks."""
+    require_compilable(window)
+    if any(isinstance(part, Column | Duration | Missing) for part in walk(window)):
+        raise AlgebraError("a window is a constant", span=window.span)
+    kind = type_of(window, {}, functions)
+    if kind is not int:
+        word = "null" if kind is None else f"a {kind.__name__}"
+        raise AlgebraError(f"a window is a whole number of ticks, not {word}", span=window.span)
+
+
+def _kind_of(node: Expression, types: Types, functions: Functions) -> type | None:
+    """Return the type of an expression that can be compiled."""
+    require_compilable(node)
+    return type_of(node, types, functions)
+
+
 def _aggregated(
     source: Node,
     group_by: Ordered[int],
@@ -355,6 +435,9 @@ def _aggregated(
     span: Span | None,
 ) -> Schema:
     types = {2: source.schema.types}
+    for column in group_by:
+        if type(column) is not int or not 0 <= column < len(source.schema):
+            raise AlgebraError(f"there is no column {column!r} to group by", span=span)
     names = [source.schema.names[i] for i in group_by]
     kinds = [source.schema.types[i] for i in group_by]
     for name, aggregate in aggregates:
@@ -369,19 +452,31 @@ def _aggregate_type(
     functions: Functions,
     span: Span | None,
 ) -> type:
-    if aggregate.function == "COUNT":
+    function, argument, by = aggregate.function, aggregate.argument, aggregate.by
+    if function not in AGGREGATES:
+        raise AlgebraError(f"there is no aggregate {function!r}", span=span)
+    if argument is None and function != "COUNT":
+        raise AlgebraError(f"{function} needs an argument", span=span)
+    kinds = [_kind_of(part, types, functions) for part in (argument, by) if part is not None]
+    if argument is None or function == "COUNT":
         return int
-    assert aggregate.argument is not None
-    kind = type_of(aggregate.argument, types, functions)
-    if aggregate.by is not None:
-        type_of(aggregate.by, types, functions)
-    if aggregate.function in ("SUM", "AVG") and kind not in (int, float, None):
+    kind = kinds[0]
+    place = argument.span or span
+    if function not in ("SUM", "AVG"):
+        for one in kinds:
+            if one is not None and not is_ordered(one):
+                raise AlgebraError(
+                    f"{function} takes values that have an order, not {one.__name__}",
+                    span=place,
+                    kind=SchemaFault,
+                )
+    if function in ("SUM", "AVG") and kind not in (int, float, None):
         raise AlgebraError(
-            f"{aggregate.function} takes numbers, not {kind.__name__ if kind else 'null'}",
-            span=aggregate.argument.span or span,
+            f"{function} takes numbers, not {kind.__name__ if kind else 'null'}",
+            span=place,
             kind=SchemaFault,
         )
-    return float if aggregate.function == "AVG" else (kind or float)
+    return float if function == "AVG" else (kind or float)
 
 
 def _schema(names: Ordered[str], types: Ordered[type], span: Span | None) -> Schema:

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from itertools import count
 
 from cep_core import algebra
-from cep_core.algebra import Iterate, Node, Project, Select, Stream, Union
+from cep_core.algebra import Functions, Iterate, Node, Project, Select, Stream, Union
 from cep_core.errors import AlgebraError
 from cep_core.events import Schema
-from cep_core.expressions import TRUE, And, Column, Expression, moved
+from cep_core.expressions import FUNCTIONS, TRUE, And, Column, Expression, moved
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,8 @@ class Automaton:
 
 
 _IDENTITY = Unary(TRUE, None)
+_MOST_STATES = 200
+_MOST_EDGES = 1_000
 
 
 def automaton(node: Node) -> Automaton:
@@ -87,9 +89,11 @@ def automaton(node: Node) -> Automaton:
     return Automaton((*states, State("end", node.schema, None)), tuple(drawing.edges))
 
 
-def expression(view: Automaton) -> Node:
+def expression(view: Automaton, functions: Functions = FUNCTIONS) -> Node:
     """Return the expression of an automaton; the inverse of `automaton`."""
-    return _into(view, view.states[-1].name)
+    if len(view.states) > _MOST_STATES or len(view.edges) > _MOST_EDGES:
+        raise AlgebraError(f"an automaton has at most {_MOST_STATES} states, {_MOST_EDGES} edges")
+    return _Reading(view, functions).into(view.states[-1].name)
 
 
 class _Drawing:
@@ -178,33 +182,53 @@ def _projected(columns: Sequence[tuple[str, Expression]], after: Unary) -> Unary
     )
 
 
-def _into(view: Automaton, target: str) -> Node:
-    """Return the union of what the edges into a state carry."""
-    carried = [_carried(view, edge) for edge in view.edges if edge.target == target]
-    if not carried:
-        raise AlgebraError(f"no edge leads to the state {target}")
-    node = carried[0]
-    for other in carried[1:]:
-        node = algebra.union(node, other)
-    return node
+class _Reading:
+    """Makes the expression of an automaton: what leads to a state is made once."""
 
+    def __init__(self, view: Automaton, functions: Functions) -> None:
+        self._states = {state.name: state for state in view.states}
+        self._functions = functions
+        self._edges: dict[str, list[Forward]] = {}
+        for edge in view.edges:
+            self._edges.setdefault(edge.target, []).append(edge)
+        self._made: dict[str, Node | None] = {}  # None while it is being made
 
-def _carried(view: Automaton, edge: Forward) -> Node:
-    state = view.state(edge.source)
-    if state.input is None:
-        raise AlgebraError(f"the state {state.name} reads no stream")
-    stream = _applied(Stream(state.input.stream, state.input.schema), state.input.unary)
-    if state.filter is None:
-        return _applied(stream, edge.unary)
-    left = _into(view, state.name)
-    if state.rebind is None:
-        node: Node = algebra.sequence(left, stream, state.filter)
-    else:
-        node = algebra.iterate(left, stream, state.filter, state.rebind, state.aggregates)
-    return _applied(node, edge.unary)
+    def into(self, target: str) -> Node:
+        """Return the union of what the edges into a state carry."""
+        if target in self._made:
+            made = self._made[target]
+            if made is None:
+                raise AlgebraError(f"the state {target} leads to itself")
+            return made
+        edges = self._edges.get(target, [])
+        if not edges:
+            raise AlgebraError(f"no edge leads to the state {target}")
+        self._made[target] = None
+        node = self._carried(edges[0])
+        for edge in edges[1:]:
+            node = algebra.union(node, self._carried(edge))
+        self._made[target] = node
+        return node
 
+    def _carried(self, edge: Forward) -> Node:
+        state = self._states[edge.source]
+        if state.input is None:
+            raise AlgebraError(f"the state {state.name} reads no stream")
+        stream = self._applied(Stream(state.input.stream, state.input.schema), state.input.unary)
+        if state.filter is None:
+            return self._applied(stream, edge.unary)
+        left, functions = self.into(state.name), self._functions
+        if state.rebind is None:
+            node: Node = algebra.sequence(left, stream, state.filter, functions)
+        else:
+            node = algebra.iterate(
+                *(left, stream, state.filter, state.rebind, state.aggregates), functions
+            )
+        return self._applied(node, edge.unary)
 
-def _applied(node: Node, unary: Unary) -> Node:
-    if unary.predicate != TRUE:
-        node = algebra.select(node, unary.predicate)
-    return node if unary.columns is None else algebra.project(node, unary.columns)
+    def _applied(self, node: Node, unary: Unary) -> Node:
+        if unary.predicate != TRUE:
+            node = algebra.select(node, unary.predicate, self._functions)
+        if unary.columns is None:
+            return node
+        return algebra.project(node, unary.columns, self._functions)

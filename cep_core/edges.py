@@ -33,7 +33,7 @@ EDGE_RULES = {
         EdgeRule(
             "JOIN",
             "abs(a.t1 - b.t1) <= T",
-            "every ordered pair of two different documents; equal times match",
+            "every ordered pair of two different rows; equal times match",
         ),
         EdgeRule(
             "NEXT",
@@ -44,6 +44,16 @@ EDGE_RULES = {
             "FOLD",
             "instance.t1 < b.t0",
             "each instance meets its next b; simultaneous ones each continue it",
+        ),
+        EdgeRule(
+            "NOT FOLLOWED BY",
+            "no b with a.t1 < b.t0 and b.t1 - a.t1 <= T",
+            "one result for each a, at a.t1 + T; a b at exactly that time is an answer",
+        ),
+        EdgeRule(
+            "ELSE",
+            "the pairs of FOLLOWED BY, and each a that has none",
+            "pairs at b.t1, all of them; an a without one at a.t1 + T, its b null",
         ),
         EdgeRule("WINDOW", "t - T < row.t1 <= t", "one result for each row, after its epoch t"),
         EdgeRule("AT INSTANT", "row.t1 = t", "one result for each epoch t and group"),

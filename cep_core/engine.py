@@ -22,22 +22,24 @@ from cep_core.algebra import Node
 from cep_core.automata import automaton
 from cep_core.channels import slots_of
 from cep_core.errors import (
+    CepError,
     Closed,
     NameTaken,
     SnapshotError,
 )
-from cep_core.events import TYPES, VALUES, Event, Late, Match, Rejected, Row, Schema
+from cep_core.events import TYPES, VALUES, Event, Late, Match, Rejected, Row, Schema, shown
 from cep_core.explain import in_words
 from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Found
 from cep_core.operators.state import State
-from cep_core.plan import Options, Plan
+from cep_core.plan import Builder, Options, Plan
 from cep_core.predicates import Shapes
 from cep_core.queries import Queries
 from cep_core.rules import ALL_RULES, Rule
 from cep_core.runtime import END, Clock
 from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state_of
-from cep_core.streams import Streams
+from cep_core.streams import Streams, names_of
+from cep_core.text import duration_in_words
 
 _REPORTED = 10_000  # late and rejected events that are kept for reading; all are counted
 
@@ -47,7 +49,7 @@ class Engine:
 
     ``ticks_per_second`` is the unit of all times; ``rules`` and ``options`` say what queries share;
     ``functions`` adds to what expressions may call; ``types`` are attribute types of your own that
-    snapshots have to keep.
+    snapshots have to keep; ``builders`` make m-ops of further kinds.
     """
 
     def __init__(
@@ -58,7 +60,10 @@ class Engine:
         options: Options | None = None,
         functions: Mapping[str, Function] | None = None,
         types: Sequence[AttributeType] = (),
+        builders: Mapping[str, Builder] | None = None,
     ) -> None:
+        if type(ticks_per_second) is not int or ticks_per_second < 1:
+            raise CepError(f"there is at least 1 tick per second, not {shown(ticks_per_second)}")
         self.ticks_per_second = ticks_per_second
         self.functions = {**FUNCTIONS, **_strict(functions or {})}
         self._own_functions = sorted(functions or {})
@@ -70,7 +75,8 @@ class Engine:
         self.counts = dict.fromkeys(("events", "matches", "late", "rejected"), 0)
         self.clock = Clock()
         self.plan = Plan(
-            self.rules, self.options, self.clock, Shapes(self.functions), self._report_late
+            *(self.rules, self.options, self.clock, Shapes(self.functions), self._report_late),
+            builders,
         )
         self._streams = Streams(self.plan)
         self._queries = Queries(self.plan, self._streams, self.functions, ticks_per_second)
@@ -124,8 +130,9 @@ class Engine:
     def push(self, events: Iterable[Event]) -> list[Match]:
         """Take events in, in order of arrival; return the matches that are certain now.
 
-        They are ordered by (t1, registration, values).  A match of an ordered operator is certain
-        when the clock has passed its epoch by the lateness; `advance` and `close` bring the rest.
+        They are ordered by (t1, registration, values, t0).  A match of an ordered operator is
+        certain when the clock has passed its epoch by the lateness; `advance` and `close` bring
+        the rest.
         """
         self._require_open()
         for event in events:
@@ -135,6 +142,8 @@ class Engine:
     def advance(self, to: int) -> list[Match]:
         """Set the clock: epochs before it (by the lateness) are closed, timers fire."""
         self._require_open()
+        if type(to) is not int or to >= END:
+            raise CepError(f"the clock is set to an int below 2**62, not to {shown(to)}")
         if to > self.clock.now:
             self.clock.now = to
             self._close_epochs()
@@ -174,8 +183,10 @@ class Engine:
         head = f"{name} (query {query.number}, {query.language}) reads {reads}"
         output = f"{query.publishes or name}{query.schema}"
         if query.lane.lateness:
-            output += f", {query.lane.lateness} ticks behind the clock"
-        return in_words(head, self._queries.steps(query), self._queries.sharers(query), output)
+            lateness = duration_in_words(query.lane.lateness, self.ticks_per_second)
+            output += f", {lateness} behind the clock"
+        steps, sharers = self._queries.steps(query), self._queries.sharers(query)
+        return in_words(head, steps, sharers, output, query.names, self.ticks_per_second)
 
     def export(self, name: str) -> str:
         """Return the automaton of a linear-plus query as an AIR document (language "air")."""
@@ -236,13 +247,31 @@ class Engine:
         rules: Sequence[Rule] = ALL_RULES,
         functions: Mapping[str, Function] | None = None,
         types: Sequence[AttributeType] = (),
+        builders: Mapping[str, Builder] | None = None,
     ) -> Engine:
         """Return an engine that goes on where the snapshot was taken.
 
-        ``rules`` has to have the rules by whose names the plan was made; ``functions`` and
-        ``types`` those that it had.  Raises SnapshotError.
+        ``rules`` has to have the rules by whose names the plan was made; ``functions``, ``types``
+        and ``builders`` those that it had.  Raises SnapshotError.
         """
         found = Codec(types).unpacked(data)
+        try:
+            return cls._restored(found, rules, functions, types, builders)
+        except SnapshotError:
+            raise
+        except Exception as error:  # the bytes are a snapshot's, but not as this release writes it
+            reason = f"{type(error).__name__}: {error}"
+            raise SnapshotError(f"the snapshot cannot be read: {reason}") from error
+
+    @classmethod
+    def _restored(
+        cls,
+        found: Mapping[str, Any],
+        rules: Sequence[Rule],
+        functions: Mapping[str, Function] | None,
+        types: Sequence[AttributeType],
+        builders: Mapping[str, Builder] | None,
+    ) -> Engine:
         missing = sorted(set(found["functions"]) - set(functions or {}))
         by_name = {rule.name: rule for rule in rules}
         missing += [name for name in found["rules"] if name not in by_name]
@@ -254,6 +283,7 @@ class Engine:
             options=Options(**found["options"]),
             functions=functions,
             types=types,
+            builders=builders,
         )
         engine._load(found)
         return engine
@@ -277,9 +307,12 @@ class Engine:
     # -- inside ----------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
-        name = event.stream
-        names = (name,) if isinstance(name, str) else name
-        reason = self._streams.fault(event, names)
+        names: tuple[str, ...] = ()
+        if isinstance(event, Event):
+            names = names_of(event)
+            reason = self._streams.fault(event, names)
+        else:
+            reason = f"it is no event but a {type(event).__name__}"
         if reason is not None:
             self.counts["rejected"] += 1
             self.rejected.append(Rejected(event, reason))
@@ -334,15 +367,27 @@ class Engine:
 
 
 def _strict(functions: Mapping[str, Function]) -> dict[str, Function]:
-    """Return user functions that give null for a null argument."""
+    """Return user functions that give null for a null argument, and fail with a wrong result."""
 
-    def strict(call: Callable[..., Any]) -> Callable[..., Any]:
+    def strict(function: Function) -> Callable[..., Any]:
+        call, kind = function.call, function.result
+        kinds = (int, float) if kind is float else kind
+
         def called(*arguments: Any) -> Any:
-            return None if any(one is None for one in arguments) else call(*arguments)
+            if any(one is None for one in arguments):
+                return None
+            result = call(*arguments)
+            if result is not None and not isinstance(result, kinds):
+                raise TypeError(f"{kind.__name__} was promised, not {type(result).__name__}")
+            hash(result)
+            return result
 
         return called
 
-    return {name: one._replace(call=strict(one.call)) for name, one in functions.items()}
+    for name, one in functions.items():
+        if not isinstance(one, Function) or not isinstance(name, str) or not name.isidentifier():
+            raise CepError(f"{shown(name)} is no name with a cep_core.Function")
+    return {name: one._replace(call=strict(one)) for name, one in functions.items()}
 
 
 def _by_time(found: Found) -> tuple[int, int]:
@@ -350,11 +395,14 @@ def _by_time(found: Found) -> tuple[int, int]:
 
 
 def _sort_by_values(rows: list[Found]) -> None:
-    """Sort rows of one query and time; nulls and NaN, which have no order, have their place."""
+    """Sort rows of one query and time; nulls and NaN, which have no order, have their place.
+
+    Rows with equal values come in order of their t0.
+    """
     if all(type(value) in TYPES and value == value for one in rows for value in one.row):
-        rows.sort(key=lambda one: one.row[VALUES:])
+        rows.sort(key=lambda one: (one.row[VALUES:], one.row[0]))
     else:
-        rows.sort(key=lambda one: [_order(value) for value in one.row[VALUES:]])
+        rows.sort(key=lambda one: ([_order(value) for value in one.row[VALUES:]], one.row[0]))
 
 
 def _order(value: Any) -> tuple[Any, ...]:
@@ -363,4 +411,4 @@ def _order(value: Any) -> tuple[Any, ...]:
         return (0,)
     if isinstance(value, int | float):
         return (1, value != value, value if value == value else 0)
-    return (2, type(value).__name__, value if isinstance(value, str) else repr(value))
+    return (2, type(value).__name__, value if isinstance(value, str) else shown(value))

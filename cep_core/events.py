@@ -12,8 +12,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
+from cep_core.errors import CepError
+
 Row: TypeAlias = tuple[Any, ...]
 VALUES = 3  # where the values of a row begin
+_LONGEST = 80  # characters of a value in a message
 TYPES = (str, int, float, bool)  # of attributes, beside those that the user adds
 
 
@@ -23,6 +26,24 @@ class Schema:
 
     names: tuple[str, ...]
     types: tuple[type, ...]
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.names, tuple) or not isinstance(self.types, tuple):
+            raise CepError("the names and types of a schema are tuples")
+        if len(self.names) != len(self.types):
+            raise CepError(f"{len(self.names)} names and {len(self.types)} types are no schema")
+        for name in self.names:
+            if not isinstance(name, str):
+                raise CepError(f"the name of an attribute is a str, not {shown(name)}")
+        for kind in self.types:
+            if not isinstance(kind, type) or kind.__hash__ is None:
+                raise CepError(
+                    f"{shown(kind)} is no hashable class",
+                    hint=f"types are {', '.join(t.__name__ for t in TYPES)}, or your own",
+                )
+        if len(set(self.names)) < len(self.names):
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise CepError(f"a schema has the attribute {shown(twice)} twice")
 
     def __len__(self) -> int:
         return len(self.names)
@@ -37,13 +58,33 @@ class Schema:
         if len(values) != len(self.names):
             return f"{len(values)} values for the {len(self.names)} attributes {self}"
         for name, kind, value in zip(self.names, self.types, values, strict=True):
-            if value is None or type(value) is kind:
+            if value is None or (type(value) is kind and kind in TYPES):
                 continue
             if kind is float and type(value) is int:
                 continue
             if kind in TYPES or not isinstance(value, kind):
-                return f"{name} is {value!r}, not of type {kind.__name__}"
+                return f"{name} is {shown(value)}, not of type {kind.__name__}"
+            if not is_hashable(value):
+                return f"{name} is {shown(value)}, which cannot be hashed"
         return None
+
+
+def shown(value: object) -> str:
+    """Return a value for a message: cut, and never failing."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def is_hashable(value: object) -> bool:
+    """Return whether a value can be hashed; some only fail when asked."""
+    try:
+        hash(value)
+    except Exception:
+        return False
+    return True
 
 
 class Event(NamedTuple):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cep_core.algebra import Node
+from cep_core.algebra import Absence, Node
 from cep_core.edges import EDGE_RULES
 from cep_core.graph import indexed, name_of
 from cep_core.mop import Operator
-from cep_core.text import operator_in_words
+from cep_core.text import Said, operator_in_words
 
 _EDGES = {
     "sequence": "NEXT",
@@ -25,24 +25,39 @@ def in_words(
     steps: Sequence[tuple[Node, Sequence[Any], Operator]],
     sharers: Mapping[Operator, int],
     output: str,
+    published: Mapping[Operator, str],
+    ticks_per_second: int,
 ) -> str:
     """Return a query's operators as text, one a line, lower ones first, with the rules of time.
 
     ``steps`` are (node, literals, operator in the plan); ``sharers`` how many queries have
-    each operator.
+    each operator; ``published`` the streams that operators are known by.
     """
     lines, edges = [head], dict[str, None]()
     for node, literals, operator in steps:
-        lines.append(f"  {name_of(operator)}  {operator_in_words(node, literals)}")
-        below = ", ".join(name_of(source) for source in operator.wanted.inputs)
+        said = Said(literals, ticks_per_second)
+        lines.append(f"  {name_of(operator)}  {operator_in_words(node, said)}")
+        below = ", ".join(_known(source, published) for source in operator.wanted.inputs)
         lines.append(f"      reads {below}; {_sharing(operator, sharers[operator])}")
         answered = indexed(operator)
         if answered:
             lines.append(f"      {answered}")
-        if operator.wanted.kind in _EDGES:
-            edges[str(EDGE_RULES[_EDGES[operator.wanted.kind]])] = None
+        for rule in _edges(node, operator.wanted.kind):
+            edges[str(EDGE_RULES[rule])] = None
     lines.append(f"  output  {output}")
     return "\n".join([*lines, *(f"  {edge}" for edge in edges)])
+
+
+def _known(source: Operator, published: Mapping[Operator, str]) -> str:
+    name = name_of(source)
+    return f"{published[source]} ({name})" if source in published else name
+
+
+def _edges(node: Node, kind: str) -> Iterable[str]:
+    """Return the names of the edge rules that say what an operator means in time."""
+    if isinstance(node, Absence):
+        return ("FOLLOWED BY", "ELSE") if node.otherwise else ("NOT FOLLOWED BY",)
+    return (_EDGES[kind],) if kind in _EDGES else ()
 
 
 def _sharing(operator: Operator, queries: int) -> str:

@@ -12,12 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias, assert_never
+from math import copysign
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple, TypeAlias, assert_never, cast
 
 from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_miss
+from cep_core.events import is_hashable
 
 Side: TypeAlias = Literal[1, 2]
 Comparison: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
+
+
+def is_same(one: object, other: object) -> bool:
+    """Return whether values mean the same everywhere: of one type, equal, of one sign."""
+    if one is other:
+        return True
+    if type(one) is not type(other) or one != other:
+        return False
+    return not isinstance(one, float) or copysign(1, one) == copysign(1, cast(float, other))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +43,13 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """A value that is part of the query's shape."""
+    """A value that is part of the query's shape; 1, 1.0 and True are three."""
 
     value: str | int | float | bool | None
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Constant) and is_same(self.value, other.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +139,10 @@ class Not:
 Value: TypeAlias = Column | Constant | Parameter | Duration | Missing | Arithmetic | Negative | Call
 Expression: TypeAlias = Value | Compare | And | Or | Not
 TRUE = Constant(True)
+COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
+OPERATORS = ("+", "-", "*", "/", "%")
+MOST_NESTED = 120  # levels of an expression: it becomes Python, which reads 200 parentheses
+MOST_PARTS = 100_000  # of an expression, counted where they occur
 
 
 class Function(NamedTuple):
@@ -199,6 +218,25 @@ def require_condition(
         raise _mistyped(node, f"a condition is expected here, not a value of type {_word(kind)}")
 
 
+def require_compilable(node: Expression) -> None:
+    """Raise AlgebraError unless an expression is one, not nested too deeply and not too large."""
+    found, left = 0, [(node, 1)]
+    while left:
+        part, depth = left.pop()
+        found += 1
+        fault = _malformed(part)
+        if fault is not None:
+            raise AlgebraError(fault, kind=TypeFault)
+        if depth > MOST_NESTED:
+            raise AlgebraError(
+                f"the expression is nested too deeply: {MOST_NESTED} levels is the most",
+                span=node.span,
+            )
+        if found > MOST_PARTS:
+            raise AlgebraError(f"the expression has more than {MOST_PARTS} parts", span=node.span)
+        left += [(child, depth + 1) for child in _children(part)]
+
+
 def walk(node: Expression) -> Iterator[Expression]:
     """Yield the expression and all expressions inside it, the outer first."""
     yield node
@@ -254,6 +292,34 @@ def _children(node: Expression) -> tuple[Expression, ...]:
             return items
         case _:
             return ()
+
+
+def _malformed(node: Expression) -> str | None:
+    """Return what is wrong with an expression itself, not with its parts."""
+    match node:
+        case Compare(operator) if operator not in COMPARISONS:
+            return f"there is no comparison {operator!r}"
+        case Arithmetic(operator) if operator not in OPERATORS:
+            return f"there is no operator {operator!r}"
+        case Column(_, index) | Parameter(index) if type(index) is not int:
+            return f"a position is an int, not {index!r}"
+        case And(items) | Or(items) | Call(_, items) if not isinstance(items, tuple):
+            return f"the parts of {type(node).__name__} are a tuple, not {type(items).__name__}"
+        case Constant(value) if value is not None and not is_hashable(value):
+            return f"a constant is a value that can be hashed, not {type(value).__name__}"
+        case _ if not isinstance(node, Expression):
+            return f"{type(node).__name__} is no expression"
+        case _:
+            return None
+
+
+_order_of = attrgetter("__lt__")
+_WITHOUT_ORDER = (_order_of(object), _order_of(complex))
+
+
+def is_ordered(kind: type | None) -> bool:
+    """Return whether values of a type have an order."""
+    return kind is None or _order_of(kind) not in _WITHOUT_ORDER
 
 
 def _number(node: Expression, types: Types, functions: Mapping[str, Function]) -> type | None:
@@ -317,6 +383,10 @@ def _comparable(
     functions: Mapping[str, Function],
 ) -> None:
     kinds = type_of(left, types, functions), type_of(right, types, functions)
+    if operator not in ("=", "!="):
+        for kind in kinds:
+            if not is_ordered(kind):
+                raise _mistyped(node, f"values of type {_word(kind)} have no order")
     if None in kinds or kinds[0] == kinds[1]:
         return
     if not set(kinds) <= {int, float}:

@@ -8,6 +8,7 @@ from typing import Any
 from cep_core.mop import MOp, Operator
 from cep_core.operators.state import State
 from cep_core.predicates import Definition, Shape
+from cep_core.text import counted
 
 
 def graph(sources: Mapping[str, Operator], mops: Iterable[MOp]) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def _static(shape: Shape) -> str:
     found = []
     for disjunct in shape.disjuncts:
         if disjunct.equalities:
-            found.append(f"hash on {len(disjunct.equalities)} equalities")
+            found.append(f"hash on {counted(len(disjunct.equalities), 'equality', 'equalities')}")
         elif disjunct.ranges:
             found.append("sorted list on an inequality")
         else:

@@ -9,10 +9,10 @@ enter no index.  Sources: Hong 2009, sections 4.5.3 and 4.5.4 (AN- and FR-index)
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from cep_core.events import VALUES, Row
+from cep_core.events import TYPES, VALUES, Row
 from cep_core.predicates import Definition, Disjunct, Part, Range, is_proper, values_of
 
 Target = TypeVar("Target")
@@ -54,18 +54,22 @@ class PredicateIndex(Generic[Target]):
         return len(self.definitions)
 
     def add(self, definition: Definition, target: Target) -> None:
-        """Enter a target; amortised constant time, but for a sorted list's insertion."""
-        self.definitions[target] = definition
-        if self._few is not None and len(self.definitions) > _FEW:
+        """Enter a target; amortised constant time, but for a sorted list's insertion.
+
+        If it fails the index is as it was.
+        """
+        if self._few is not None and len(self.definitions) >= _FEW:
             self._spread()
-        else:
-            self._enter(definition, target)
+        places = self._places(definition, target, self._few is not None)
+        self._enter(places)
+        self.definitions[target] = definition
+        self._several += len(definition.shape.disjuncts) > 1
 
     def remove(self, target: Target) -> None:
         """Take a target out."""
         definition = self.definitions.pop(target)
         self._several -= len(definition.shape.disjuncts) > 1
-        for place in self._places(definition, target):
+        for place in self._places(definition, target, self._few is not None):
             self._drop(place)
 
     def find(self, a: Row | None, b: Row) -> list[Target]:
@@ -90,14 +94,16 @@ class PredicateIndex(Generic[Target]):
 
     def _spread(self) -> None:
         """Turn from trying a few to looking them up."""
+        places = [
+            place
+            for target, definition in self.definitions.items()
+            for place in self._places(definition, target, False)
+        ]
         self._few = None
-        self._several = 0
-        for target, definition in self.definitions.items():
-            self._enter(definition, target)
+        self._enter(places)
 
-    def _enter(self, definition: Definition, target: Target) -> None:
-        self._several += len(definition.shape.disjuncts) > 1
-        for place in self._places(definition, target):
+    def _enter(self, places: Iterable[_Place]) -> None:
+        for place in places:
             if place.range is not None:
                 name = (place.range.column, place.range.operator, place.part)
                 held = self._ranges.setdefault(name, _Sorted([], []))
@@ -147,24 +153,29 @@ class PredicateIndex(Generic[Target]):
             if not table:
                 del self._tables[place.columns]
 
-    def _places(self, definition: Definition, target: Target) -> Iterator[_Place]:
-        """Yield where each disjunct belongs; nothing for one that can never hold."""
-        shape, constants = definition
-        for number, disjunct in enumerate(shape.disjuncts):
-            if self._few is not None:
-                part = shape.part(number, _NOTHING)
-                yield _Place(part, _entry(part, constants, target))
-            elif disjunct.equalities:
-                yield from _hashed(definition, number, disjunct, target)
-            elif disjunct.ranges:
-                chosen = disjunct.ranges[0]
-                part = shape.part(number, frozenset({chosen.literal}))
-                key = constants[chosen.slot]
-                if is_proper(key, False):
-                    yield _Place(part, _entry(part, constants, target), (), key, chosen)
-            else:
-                part = shape.part(number, _NOTHING)
-                yield _Place(part, _entry(part, constants, target))
+    def _places(self, definition: Definition, target: Target, few: bool) -> list[_Place]:
+        """Return where each disjunct belongs; nothing for one that can never hold.
+
+        Whatever has to be compiled is compiled here: what follows only changes tables.
+        """
+        return list(_placed(definition, target, few))
+
+
+def _placed(definition: Definition, target: object, few: bool) -> Iterator[_Place]:
+    """Yield where each disjunct belongs."""
+    shape, constants = definition
+    for number, disjunct in enumerate(shape.disjuncts):
+        chosen = disjunct.ranges[0] if disjunct.ranges else None
+        if disjunct.equalities and not few:
+            yield from _hashed(definition, number, disjunct, target)
+        elif chosen is not None and not few and type(constants[chosen.slot]) in TYPES:
+            part = shape.part(number, frozenset({chosen.literal}))
+            key = constants[chosen.slot]
+            if is_proper(key, False):
+                yield _Place(part, _entry(part, constants, target), (), key, chosen)
+        else:
+            part = shape.part(number, _NOTHING)
+            yield _Place(part, _entry(part, constants, target))
 
 
 def _hashed(

@@ -39,7 +39,7 @@ class Wanted(NamedTuple):
 class Operator:
     """A logical operator in the plan, and the stream that it puts out: a slot of a channel.
 
-    ``simple`` says that its rows are single events; ``joined`` that a window join lies below.
+    ``simple`` says that its rows are single events; ``joined`` that a join lies below.
     """
 
     __slots__ = (
@@ -70,7 +70,8 @@ class Operator:
             self.lateness = max(self.lateness, one.lateness)
         if wanted.lane is not None:
             self.lateness = wanted.lane.lateness
-        self.joined: bool = wanted.kind == "window_join" or any(one.joined for one in inputs)
+        joins = mop is not None and mop.joins
+        self.joined: bool = joins or any(one.joined for one in inputs)
 
 
 _SIMPLE = ("stream", "select", "project", "union")
@@ -80,6 +81,7 @@ class MOp(ABC):
     """What all m-ops have: a label, the operators by output slot, and their place in the order."""
 
     kind: ClassVar[str] = ""
+    joins: ClassVar[bool] = False  # whether its rows are made of several events in any order
     lane: Lane | None = None
 
     def __init__(self, first: Wanted, number: int) -> None:

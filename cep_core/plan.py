@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from cep_core.channels import Channel
+from cep_core.errors import CepError
 from cep_core.events import Row
 from cep_core.graph import graph
 from cep_core.mop import MOp, Operator, Wanted
+from cep_core.operators.absence import Absence
 from cep_core.operators.active import ActiveIndex
 from cep_core.operators.aggregate import Aggregate
 from cep_core.operators.iterate import Iterate
@@ -23,7 +25,10 @@ from cep_core.operators.select import Select
 from cep_core.operators.sequence import Sequence as SequenceMOp
 from cep_core.predicates import Definition, Shapes
 from cep_core.rules import Rule
-from cep_core.runtime import Clock, Lane
+from cep_core.runtime import Batch, Clock, Lane
+
+MOST_DEPTH = 150  # operators above one another: a row passes them within one call
+Builder: TypeAlias = "Callable[[Plan, Wanted, int], MOp]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +49,10 @@ class Plan:
         clock: Clock,
         shapes: Shapes,
         late: Callable[[Row, int, object], None],
+        builders: Mapping[str, Builder] | None = None,
     ) -> None:
         self.clock = clock
+        self.batch = Batch(clock)
         self.shapes = shapes
         self.options = options
         self.sources: dict[str, Operator] = {}
@@ -60,6 +67,7 @@ class Plan:
         self._active: dict[tuple[Operator, Lane], ActiveIndex] = {}
         self._channels: dict[str, Channel] = {}  # of base streams that are labelled sharable
         self._late = late
+        self._builders = {**BUILDERS, **(builders or {})}
         self._made = 0
 
     # -- streams ---------------------------------------------------------------------------
@@ -79,7 +87,7 @@ class Plan:
     def lane(self, lateness: int) -> Lane:
         """Return the lane of a lateness."""
         if lateness not in self.lanes:
-            self.lanes[lateness] = Lane(lateness, self.clock, self._late)
+            self.lanes[lateness] = Lane(lateness, self.clock, self.batch, self._late)
             self.lanes[lateness].close(self.clock.now - lateness)
             self.lanes = dict(sorted(self.lanes.items()))
         return self.lanes[lateness]
@@ -94,7 +102,12 @@ class Plan:
                 operator = self._merged[key]
                 operator.uses += 1
                 return operator
-        operator = self._place(wanted).add(wanted)
+        if any(one.depth >= MOST_DEPTH for one in wanted.inputs):
+            raise CepError(
+                f"the query is nested too deeply: {MOST_DEPTH} operators above one another are"
+                " the most"
+            )
+        operator = self._add(self._place(wanted), wanted)
         operator.uses += 1
         for source in wanted.inputs:
             source.uses += 1
@@ -114,10 +127,7 @@ class Plan:
         del self.operators[operator]
         mop = operator.mop
         mop.remove(operator)
-        if not mop.operators:
-            place = self.mops.pop(mop)
-            if place is not None and self._by_key.get(place) is mop:
-                del self._by_key[place]
+        self._sweep(mop)
         for lane in self.lanes.values():
             self._active.pop((operator, lane), None)
         for source in operator.wanted.inputs:
@@ -164,9 +174,25 @@ class Plan:
             return mop
         return self._build(wanted, None)
 
+    def _add(self, mop: MOp, wanted: Wanted) -> Operator:
+        """Return a new operator of an m-op; if that fails the plan is as it was."""
+        try:
+            return mop.add(wanted)
+        except Exception:
+            self._sweep(mop)
+            raise
+
+    def _sweep(self, mop: MOp) -> None:
+        """Take an m-op without operators out."""
+        if mop.operators:
+            return
+        place = self.mops.pop(mop)
+        if place is not None and self._by_key.get(place) is mop:
+            del self._by_key[place]
+
     def _build(self, wanted: Wanted, key: Hashable | None) -> MOp:
         self._made += 1
-        mop = BUILDERS[wanted.kind](self, wanted, self._made)
+        mop = self._builders[wanted.kind](self, wanted, self._made)
         self.mops[mop] = key
         return mop
 
@@ -185,12 +211,16 @@ def _iterate(plan: Plan, wanted: Wanted, number: int) -> MOp:
     return Iterate(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
 
 
+def _absence(plan: Plan, wanted: Wanted, number: int) -> MOp:
+    return Absence(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
+
+
 def _join(plan: Plan, wanted: Wanted, number: int) -> MOp:
     lateness = max(source.lateness for source in wanted.inputs)
     return WindowJoin(wanted, number, plan.clock, lateness)
 
 
-BUILDERS: Mapping[str, Callable[[Plan, Wanted, int], MOp]] = {
+BUILDERS: Mapping[str, Builder] = {
     "select": _select,
     "project": lambda plan, wanted, number: Project(wanted, number),
     "union": lambda plan, wanted, number: Union(wanted, number),
@@ -199,4 +229,5 @@ BUILDERS: Mapping[str, Callable[[Plan, Wanted, int], MOp]] = {
     "instance_aggregate": lambda plan, wanted, number: Aggregate(wanted, number),
     "window_aggregate": lambda plan, wanted, number: Aggregate(wanted, number),
     "window_join": _join,
+    "absence": _absence,
 }

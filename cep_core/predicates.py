@@ -34,6 +34,7 @@ from cep_core.expressions import (
     Not,
     Or,
     Parameter,
+    is_same,
     rewrite,
     walk,
     with_children,
@@ -51,12 +52,38 @@ class Definition(NamedTuple):
     shape: Shape
     constants: tuple[Any, ...]
 
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Definition)
+            and self.shape is other.shape
+            and _are_same(self.constants, other.constants)
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.constants))
+
 
 class Columns(NamedTuple):
     """Computed columns: equal ones make equal rows of equal rows."""
 
     shape: ColumnsShape
     constants: tuple[Any, ...]
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Columns)
+            and self.shape is other.shape
+            and _are_same(self.constants, other.constants)
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash((self.shape, self.constants))
 
 
 class ColumnsShape:
@@ -65,6 +92,11 @@ class ColumnsShape:
     def __init__(self, nodes: tuple[Expression, ...], make: RowMaker) -> None:
         self.nodes = nodes
         self.make = make
+
+
+def _are_same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
+    """Return whether constants are the same: 1, 1.0 and True are not, nor are 0.0 and -0.0."""
+    return some == others and all(map(is_same, some, others))
 
 
 class Range(NamedTuple):
@@ -367,8 +399,9 @@ def _disjuncts(node: Expression, positive: bool) -> list[tuple[Expression, ...]]
 
 def _crossed(parts: Sequence[list[tuple[Expression, ...]]]) -> list[tuple[Expression, ...]]:
     """Return the conjunction of normal forms: one disjunct of each, in all ways."""
-    result: list[tuple[Expression, ...]] = [()]
-    for part in parts:
+    sole = [literal for part in parts if len(part) == 1 for literal in part[0]]
+    result: list[tuple[Expression, ...]] = [tuple(dict.fromkeys(sole))]
+    for part in (part for part in parts if len(part) != 1):
         result = _checked(
             [
                 tuple(dict.fromkeys((*one, *other)))

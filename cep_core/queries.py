@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
-from typing import Any
+from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 from cep_core.algebra import Node
@@ -25,15 +25,18 @@ from cep_core.errors import (
     UnknownQuery,
     near_miss,
 )
-from cep_core.events import Schema
+from cep_core.events import Schema, shown
 from cep_core.expressions import Function
 from cep_core.fanout import Fanout, Found, Reader
-from cep_core.languages import LANGUAGES, Prepared, prepare_node
-from cep_core.mop import Operator, Wanted
+from cep_core.languages import LANGUAGES, Prepared, prepare_node, require_name
+from cep_core.mop import Operator
 from cep_core.plan import Plan
+from cep_core.planning import wanted
 from cep_core.runtime import Lane
 from cep_core.steps import Reference, Step, steps_of
 from cep_core.streams import Streams
+
+MOST_LEVELS = 100  # of published streams that are read above one another
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -45,6 +48,9 @@ class Compiled:
     steps: list[Step]
     outputs: list[Reference]  # of the inner published queries, then of the query itself
     schemas: list[Schema]
+
+
+Shapes: TypeAlias = "WeakValueDictionary[tuple[str, str], Compiled]"  # by language and shape
 
 
 @dataclass(slots=True)
@@ -63,6 +69,8 @@ class Query:
     held: list[Operator] = field(default_factory=list)
     sources: list[Query] | None = None  # whose steps `held` are, if it reads published streams
     root: Operator | None = None
+    names: dict[Operator, str] = field(default_factory=dict)  # of published streams it reads
+    level: int = 0  # of published streams above one another
 
     @property
     def schema(self) -> Schema:
@@ -96,8 +104,8 @@ class Queries:
         self._functions = functions
         self._ticks_per_second = ticks_per_second
         self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
-        self._compiled: WeakValueDictionary[tuple[str, str], Compiled] = WeakValueDictionary()
-        self._shapes_of: dict[str, list[tuple[str, str]]] = {}  # by the published stream read
+        self._compiled: Shapes = WeakValueDictionary()
+        self._shapes_of: dict[str, Shapes] = {}  # by the published stream read
         self._fanouts: dict[Channel, Fanout] = {}
 
     # -- names -----------------------------------------------------------------------------
@@ -118,20 +126,27 @@ class Queries:
 
     def query(self, name: str) -> Query:
         """Return a query by name."""
-        if name not in self.by_name:
-            raise UnknownQuery(f"there is no query {name}", hint=near_miss(name, self.by_name))
+        if not isinstance(name, str) or name not in self.by_name:
+            hint = near_miss(str(name), self.by_name)
+            raise UnknownQuery(f"there is no query {name}", hint=hint)
         return self.by_name[name]
 
     # -- adding and removing ---------------------------------------------------------------
 
     def register(self, name: str, text: str | Node, language: str, publish: str | None) -> None:
         """Add a query."""
+        if not isinstance(name, str):
+            raise CepError(f"the name of a query is a str, not {shown(name)}")
+        if publish is not None:
+            require_name(publish, "the name of a stream")
         if name in self.by_name:
             raise NameTaken(f"there is a query {name} already", hint="unregister it first")
         try:
             compiled, literals, publishes = self._compile(text, language)
         except AlgebraError as error:
-            raise QueryError.of(error, text if isinstance(text, str) else "") from None
+            if not isinstance(text, str):
+                raise
+            raise QueryError.of(error, text) from None
         except RecursionError:
             raise CepError("the query is nested too deeply") from None
         self._add(name, text, language, compiled, literals, publish or publishes)
@@ -148,13 +163,16 @@ class Queries:
                     hint="unregister the readers first",
                 )
         self._unplan(query)
+        self.found[:] = [one for one in self.found if one.number != query.number]
         del self.by_name[name], self.by_number[query.number]
         for stream in query.published:
             del self.publishers[stream]
-            for key in self._shapes_of.pop(stream, ()):
+            for key in list(self._shapes_of.pop(stream, ())):
                 self._compiled.pop(key, None)
         for stream in query.compiled.reads:
             self._readers[stream].discard(name)
+            if not self._readers[stream]:
+                del self._readers[stream]
 
     # -- what a query became ---------------------------------------------------------------
 
@@ -164,7 +182,7 @@ class Queries:
             front = LANGUAGES[query.language]
             prepared = front.prepare(query.text, self, self._ticks_per_second, self._functions)
         else:
-            prepared = prepare_node(query.text, self)
+            prepared = prepare_node(query.text, self, self._functions)
         inner = [node for _, node in prepared.inner]
         return prepared.node, steps_of(prepared.node, inner, self._plan.shapes)[1]
 
@@ -192,9 +210,11 @@ class Queries:
     ) -> tuple[Compiled, tuple[Any, ...], str | None]:
         """Return the shape of a query, its literals, and the name that it publishes."""
         if not isinstance(query, str):
-            return self._compiled_of(prepare_node(query, self)), (), None
-        if language not in LANGUAGES:
-            raise CepError(f"there is no language {language}", hint=near_miss(language, LANGUAGES))
+            prepared = prepare_node(query, self, self._functions)
+            return self._compiled_of(prepared), (), None
+        if not isinstance(language, str) or language not in LANGUAGES:
+            hint = near_miss(str(language), LANGUAGES)
+            raise CepError(f"there is no language {language}", hint=hint)
         front = LANGUAGES[language]
         shape, literals, publishes = front.split(query, self._ticks_per_second)
         key = (language, shape)
@@ -205,7 +225,7 @@ class Queries:
             self._compiled[key] = compiled
             for name in compiled.reads:
                 if name in self.publishers:
-                    self._shapes_of.setdefault(name, []).append(key)
+                    self._shapes_of.setdefault(name, WeakValueDictionary())[key] = compiled
         return compiled, literals, publishes
 
     def _compiled_of(self, prepared: Prepared) -> Compiled:
@@ -229,13 +249,23 @@ class Queries:
             *(name, self.next_number, text, language, compiled, literals, publishes),
             *(self._plan.clock.arrivals, lane),
         )
-        for stream in query.published:
-            if stream in self._streams.by_name or stream in self.publishers or stream == "":
+        published = query.published
+        for place, stream in enumerate(published):
+            if stream in self._streams.by_name or stream in self.publishers:
                 raise NameTaken(f"there is a stream {stream} already")
+            if stream in published[:place]:
+                raise NameTaken(f"{name} would publish {stream} twice")
             if stream in compiled.reads:
                 raise CepError(f"{name} would read the stream {stream} that it publishes")
-        if any(stream in self.publishers for stream in compiled.reads):
+        read = [self.publishers[one] for one in compiled.reads if one in self.publishers]
+        if read:
             query.sources = []
+            query.level = 1 + max(one.level for one in read)
+            if query.level > MOST_LEVELS:
+                raise CepError(
+                    f"{name} reads {MOST_LEVELS} published streams above one another,"
+                    " which is more than can be planned"
+                )
         self._plan_query(query)
         self.next_number += 1
         self.by_name[name] = query
@@ -259,7 +289,7 @@ class Queries:
         lane = query.lane
         lane.connected = []
         try:
-            outputs = self._insert(query, query)
+            outputs = self._insert(query, query, {})
         except Exception:
             for operator in reversed(query.held):
                 self._plan.release(operator)
@@ -275,8 +305,13 @@ class Queries:
         if connected and lane.lateness and self._streams.recent:
             self._replay(lane, set(connected))
 
-    def _insert(self, query: Query, owner: Query) -> list[Operator]:
-        """Plan the steps of a query; they are the owner's, which publishes what the query reads."""
+    def _insert(
+        self, query: Query, owner: Query, read: dict[str, list[Operator]]
+    ) -> list[Operator]:
+        """Plan the steps of a query; they are the owner's, which publishes what the query reads.
+
+        ``read`` has the outputs of the publishers that this registration has planned.
+        """
         compiled, literals = owner.compiled, owner.literals
         made: list[Operator] = []
         reading: dict[str, Operator] = {}
@@ -285,33 +320,29 @@ class Queries:
             if isinstance(reference, int):
                 return made[reference]
             if reference not in reading:
-                reading[reference] = self._read(query, reference)
+                reading[reference] = self._read(query, reference, read)
             return reading[reference]
 
         for step in compiled.steps:
             inputs = tuple([resolve(reference) for reference in step.inputs])
-            bound = step.forgets or (step.ordered and any(one.joined for one in inputs))
-            wanted = Wanted(
-                *(step.kind, step.define(literals), inputs),
-                query.lane if step.ordered else None,
-                query.since if bound else None,
-                None if step.window is None else step.window(literals),
-                step.width,
-            )
-            operator = self._plan.insert(wanted)
+            operator = self._plan.insert(wanted(step, literals, inputs, query.lane, query.since))
             query.held.append(operator)
             if query.sources is not None:
                 query.sources.append(owner)
             made.append(operator)
         return [resolve(reference) for reference in compiled.outputs]
 
-    def _read(self, query: Query, name: str) -> Operator:
+    def _read(self, query: Query, name: str, read: dict[str, list[Operator]]) -> Operator:
         """Return the operator of a stream: of a published one, planned in the query's own lane."""
         if name in self._streams.by_name:
             return self._streams.by_name[name].operator
         publisher = self.publishers[name]
-        outputs = self._insert(query, publisher)
-        return outputs[publisher.published.index(name)]
+        if publisher.name not in read:
+            read[publisher.name] = self._insert(query, publisher, read)
+        operator = read[publisher.name][publisher.published.index(name)]
+        if operator.mop is not None:
+            query.names[operator] = name
+        return operator
 
     def _unplan(self, query: Query) -> None:
         root = query.root

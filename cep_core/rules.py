@@ -58,7 +58,7 @@ def share_channels(wanted: Wanted) -> Hashable | None:
     """
     first = wanted.inputs[0].channel
     match wanted.kind:
-        case "sequence" | "iterate":
+        case "sequence" | "iterate" | "absence":
             return (wanted._replace(inputs=wanted.inputs[1:]), first)
         case "window_join":
             return (wanted._replace(inputs=()), first, wanted.inputs[1].channel)

@@ -51,6 +51,50 @@ class Timed(Protocol):
         """Emit what is due at the deadline, after that epoch's events."""
 
 
+class Stage(Protocol):
+    """An m-op, or several together, that takes rows in by batches."""
+
+    depth: int
+
+    def run(self) -> None:
+        """Take in what has come, and emit what follows from it."""
+
+
+class Batch:
+    """The stages that have something to do: they run once for a batch, the lower ones first.
+
+    A stage that emits a row sets the clock to M(n), n being the newest event of the row, so that
+    the row is as late as it would be alone; afterwards the clock is what it was.  Stages run when a
+    push has been taken in; with ``prompt`` also within an epoch, because some ordered m-op has to
+    see in that epoch what stages make of the rows of other ordered m-ops.
+    """
+
+    def __init__(self, clock: Clock) -> None:
+        self.prompt = False
+        self._clock = clock
+        self._touched: dict[Stage, None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._touched)
+
+    def touch(self, stage: Stage) -> None:
+        """Have a stage run."""
+        self._touched[stage] = None
+
+    def run(self) -> None:
+        """Run the stages until none has anything to do."""
+        now = self._clock.now
+        while self._touched:
+            stage = min(self._touched, key=lambda one: one.depth)
+            del self._touched[stage]
+            stage.run()
+        self._clock.now = now
+
+    def clear(self) -> None:
+        """Forget what was touched: the plan is given up."""
+        self._touched.clear()
+
+
 class Clock:
     """M, the largest time that has arrived, and the number of the next arrival."""
 
@@ -69,10 +113,15 @@ class Lane:
     """The epochs of all ordered m-ops with one lateness."""
 
     def __init__(
-        self, lateness: int, clock: Clock, late: Callable[[Row, int, object], None]
+        self,
+        lateness: int,
+        clock: Clock,
+        batch: Batch,
+        late: Callable[[Row, int, object], None],
     ) -> None:
         self.lateness = lateness
         self.clock = clock
+        self._batch = batch
         self.closed = BEGINNING  # epochs before it are closed
         self.now: int | None = None  # the epoch that is being processed
         self.fresh: set[tuple[Port, int]] | None = None  # during a replay: what it is for
@@ -120,8 +169,12 @@ class Lane:
         time = row[1]
         if time == self.now:
             port.receive(row, members)
-        elif time < self.closed:
-            self._late(row, self.closed, port.mop)
+            return
+        closing = self.clock.closing
+        arrived = self.clock.now if closing is None else closing
+        watermark = max(self.closed, arrived - self.lateness)
+        if time < watermark:
+            self._late(row, watermark, port.mop)
         else:
             waiting = self._rows.get(time)
             if waiting is None:
@@ -132,15 +185,19 @@ class Lane:
 
     def close(self, watermark: int) -> None:
         """Process all epochs before the watermark, in order."""
-        while True:
-            time = self._next_epoch()
-            if time >= watermark:
-                break
+        while (time := self._next_epoch()) < min(watermark, END):
             self._process(time)
         if watermark > self.closed:
             self.closed = watermark
         while self._evictions and self._evictions[0][0] < self.closed:
             heappop(self._evictions)[2].evict(self.closed)
+
+    def drain(self) -> None:
+        """Process all epochs and timers that there are; later rows of these epochs are late."""
+        while (time := self._next_epoch()) < END:
+            self._process(time)
+            self.closed = time + 1
+        self.close(self.closed)
 
     def _next_epoch(self) -> int:
         row = self._epochs[0] if self._epochs else END
@@ -151,21 +208,56 @@ class Lane:
         self.now = time
         self.closed = time
         self.clock.closing = time + self.lateness
+        faults: list[Exception] = []
+        try:
+            self._work(time, faults)
+        finally:
+            self.now = self.clock.closing = None
+        if faults:
+            raise faults[0]
+
+    def _work(self, time: int, faults: list[Exception]) -> None:
+        """Do the parts of an epoch; one that fails does not keep the others from their turn.
+
+        So no m-op is left in the middle of an epoch, and the engine goes on after it.
+        """
         if self._epochs and self._epochs[0] == time:
             heappop(self._epochs)
             for port, row, members in self._rows.pop(time):
-                port.receive(row, members)
-        self._flush(time)
+                try:
+                    port.receive(row, members)
+                except Exception as fault:
+                    faults.append(fault)
+        self._flush_all(time, faults)
         while self._timers and self._timers[0][0] <= time:
-            heappop(self._timers)[2].fire(time)
-            self._flush(time)
-        for mop in self._touched:
-            mop.finish(time)
-        self._touched.clear()
-        self.now = self.clock.closing = None
+            try:
+                heappop(self._timers)[2].fire(time)
+            except Exception as fault:
+                faults.append(fault)
+            self._flush_all(time, faults)
+        touched, self._touched = self._touched, []
+        for mop in touched:
+            try:
+                mop.finish(time)
+            except Exception as fault:
+                faults.append(fault)
+
+    def _flush_all(self, time: int, faults: list[Exception]) -> None:
+        """Flush; what fails is not flushed again, so this ends."""
+        while True:
+            try:
+                self._flush(time)
+            except Exception as fault:
+                faults.append(fault)
+            else:
+                return
 
     def _flush(self, time: int) -> None:
-        while self._barriers:
+        while True:
+            if self._batch and self._batch.prompt:
+                self._batch.run()
+            if not self._barriers:
+                return
             heappop(self._barriers)[2].flush(time)
 
     # -- the plan changes; snapshots -------------------------------------------------------

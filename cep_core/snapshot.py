@@ -15,14 +15,15 @@ import msgpack
 
 from cep_core import algebra, expressions
 from cep_core.channels import members_of, slots_of
-from cep_core.errors import SnapshotError
+from cep_core.errors import CepError, SnapshotError
 from cep_core.events import TYPES, Row, Schema
 from cep_core.mop import MOp, Operator
 from cep_core.operators.active import ActiveIndex
 from cep_core.plan import Plan
 
-VERSION = 1
-_BIG, _OWN = 1, 2  # extension types: integers beyond 64 bits, values of the user's types
+VERSION = 2
+_OWN, _BIG = 2, 3  # extension types: values of the user's types, integers beyond 64 bits
+_LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python
 Data: TypeAlias = Any
 
 
@@ -100,16 +101,20 @@ class Codec:
 
     def packed(self, data: Data) -> bytes:
         """Return data as bytes."""
-        packed: bytes = msgpack.packb({"cep_core": VERSION, "data": data})
+        packed: bytes = msgpack.packb({"cep_core": VERSION, "data": data}, unicode_errors=_LONE)
         return packed
 
     def unpacked(self, packed: bytes) -> Data:
         """Return the data of bytes; raises SnapshotError."""
         try:
-            found = msgpack.unpackb(packed, ext_hook=self._extension, strict_map_key=False)
-        except (ValueError, msgpack.exceptions.UnpackException) as error:
-            raise SnapshotError(f"these bytes are no snapshot: {error}") from None
-        if not isinstance(found, dict) or "cep_core" not in found:
+            found = msgpack.unpackb(
+                packed, ext_hook=self._extension, strict_map_key=False, unicode_errors=_LONE
+            )
+        except CepError:
+            raise
+        except Exception as error:  # whatever the bytes, or the types of the user, are up to
+            raise SnapshotError(f"these bytes are no snapshot: {error}") from error
+        if not isinstance(found, dict) or not {"cep_core", "data"} <= found.keys():
             raise SnapshotError("these bytes are no snapshot of cep_core")
         if found["cep_core"] != VERSION:
             raise SnapshotError(
@@ -119,19 +124,24 @@ class Codec:
 
     def _value(self, value: Any) -> Data:
         if type(value) is int and not -(1 << 63) <= value < 1 << 63:
-            return msgpack.ExtType(_BIG, str(value).encode())
+            size = value.bit_length() // 8 + 1
+            return msgpack.ExtType(_BIG, value.to_bytes(size, "big", signed=True))
         if value is None or type(value) in (str, int, float, bool):
             return value
         own = self._own.get(type(value).__name__)
         if own is None:
             self.type_name(type(value))
             return value
-        return msgpack.ExtType(_OWN, msgpack.packb([own.type.__name__, own.dump(value)]))
+        return msgpack.ExtType(
+            _OWN, msgpack.packb([own.type.__name__, own.dump(value)], unicode_errors=_LONE)
+        )
 
     def _extension(self, code: int, data: bytes) -> Any:
         if code == _BIG:
-            return int(data)
-        name, text = msgpack.unpackb(data)
+            return int.from_bytes(data, "big", signed=True)
+        if code != _OWN:
+            raise SnapshotError(f"the snapshot has values of the unknown kind {code}")
+        name, text = msgpack.unpackb(data, unicode_errors=_LONE)
         self.type_named(name)
         return self._own[name].load(text)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
 from cep_core.algebra import (
+    Absence,
     Aggregate,
     InstanceAggregate,
     Iterate,
@@ -24,6 +25,7 @@ from cep_core.algebra import (
 from cep_core.algebra import Sequence as SequenceNode
 from cep_core.errors import CepError
 from cep_core.expressions import Column, Constant, Expression
+from cep_core.operators.absence import Expectation
 from cep_core.operators.aggregate import Aggregation
 from cep_core.operators.iterate import Iteration
 from cep_core.predicates import Columns, Definition, Shapes
@@ -31,8 +33,8 @@ from cep_core.predicates import Columns, Definition, Shapes
 Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # an earlier step, or a stream by name
-_ORDERED = ("sequence", "iterate", "instance_aggregate", "window_aggregate")
-_ABSENT = ("instance_aggregate", "window_aggregate")  # forget the parts of what they put out
+_ABSENT = ("instance_aggregate", "window_aggregate", "absence")  # forget parts of what they put out
+_ORDERED = ("sequence", "iterate", *_ABSENT)
 
 
 class Step(NamedTuple):
@@ -116,6 +118,9 @@ class _Writer:
                 define = self._predicate(predicate, True)
                 reach = self._window(window, 0)
                 return self._add("window_join", inputs, define, node, reach)
+            case Absence(left, right):
+                inputs = (self.write(left), self.write(right))
+                return self._add("absence", inputs, self._expectation(node), node)
             case _:
                 assert_never(node)
 
@@ -173,6 +178,11 @@ class _Writer:
         return lambda p: Aggregation(
             group_by, functions, counts, columns(p), None if window is None else window(p)
         )
+
+    def _expectation(self, node: Absence) -> Define:
+        filter, window = self._predicate(node.predicate, True), self._window(node.window, 1)
+        otherwise = node.otherwise
+        return lambda p: Expectation(filter(p), window(p), otherwise)
 
     def _window(self, node: Expression, least: int) -> Callable[[Literals], int]:
         found = self._shapes.constant(node)

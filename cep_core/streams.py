@@ -8,10 +8,13 @@ from dataclasses import dataclass
 
 from cep_core.channels import Channel, members_of
 from cep_core.errors import CepError, near_miss
-from cep_core.events import TYPES, Event, Row, Schema
+from cep_core.events import TYPES, Event, Row, Schema, shown
+from cep_core.languages import require_name
 from cep_core.mop import Operator
 from cep_core.plan import Plan
 from cep_core.runtime import BEGINNING, END
+
+_LONGEST = 200  # characters of a name for which a similar one is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +41,11 @@ class Streams:
         self, name: str, attributes: Mapping[str, type] | Schema, lateness: int, label: str | None
     ) -> None:
         """Add a stream; those of one label share a channel and have to be alike."""
-        if lateness < 0:
-            raise CepError(f"a lateness is at least 0 ticks, not {lateness}")
+        require_name(name, "the name of a stream")
+        if type(lateness) is not int or not 0 <= lateness < END:
+            raise CepError(f"a lateness is at least 0 ticks, not {shown(lateness)}")
+        if label is not None and not isinstance(label, str):
+            raise CepError(f"the label of a channel is a str, not {shown(label)}")
         schema = attributes if isinstance(attributes, Schema) else _schema(name, attributes)
         for other in self.by_name.values():
             shared = label and other.label == label
@@ -58,7 +64,9 @@ class Streams:
             return "it names no stream"
         for name in names:
             if not isinstance(name, str) or name not in self.by_name:
-                hint = near_miss(str(name), self.by_name)
+                if type(name) is not str or len(name) > _LONGEST:
+                    return f"there is no stream {shown(name)}"
+                hint = near_miss(name, self.by_name)
                 return f"there is no stream {name}" + (f"; {hint}" if hint else "")
         first = self.by_name[names[0]]
         for name in names[1:]:
@@ -68,7 +76,7 @@ class Streams:
         if type(event.t0) is not int or type(t1) is not int:
             return "its times are not integers"
         if not BEGINNING < event.t0 <= t1 < END:
-            return f"its interval [{event.t0}, {t1}] is none"
+            return f"its interval [{shown(event.t0)}, {shown(t1)}] is none"
         if not isinstance(event.values, tuple | list):
             return "its values are no tuple"
         return first.schema.fault(event.values)
@@ -94,11 +102,24 @@ class Streams:
             self.recent.popleft()
 
 
+def names_of(event: Event) -> tuple[str, ...]:
+    """Return the streams that an event names, each once; () if it names none."""
+    names = event.stream
+    if isinstance(names, str):
+        return (names,)
+    if not isinstance(names, tuple | list):
+        return ()
+    known = all(isinstance(name, str) for name in names)
+    return tuple(dict.fromkeys(names)) if known else tuple(names)
+
+
 def _schema(name: str, attributes: Mapping[str, type]) -> Schema:
+    if not isinstance(attributes, Mapping):
+        raise CepError(f"the attributes of {name} are a mapping of names to types")
     for attribute, kind in attributes.items():
         if not isinstance(kind, type) or kind.__hash__ is None:
             raise CepError(
-                f"{attribute} of {name} has the type {kind!r}, which is no hashable class",
+                f"{attribute} of {name} has the type {shown(kind)}, which is no hashable class",
                 hint=f"types are {', '.join(t.__name__ for t in TYPES)}, or classes of your own",
             )
     return Schema(tuple(attributes), tuple(attributes.values()))

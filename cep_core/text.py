@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, assert_never
 
 from cep_core.algebra import (
+    Absence,
     Aggregate,
     InstanceAggregate,
     Iterate,
@@ -35,13 +37,40 @@ from cep_core.expressions import (
 )
 
 Names = Sequence[str]
+_UNITS = (
+    *(("weeks", 604_800_000_000), ("days", 86_400_000_000), ("h", 3_600_000_000)),
+    *(("min", 60_000_000), ("s", 1_000_000), ("ms", 1_000), ("us", 1)),
+)
+
+
+def counted(number: int, one: str, several: str) -> str:
+    """Return a number of things."""
+    return f"{number} {one if number == 1 else several}"
+
+
+def duration_in_words(ticks: int, ticks_per_second: int) -> str:
+    """Return a duration in the largest unit that measures it, as CEL writes it; else in ticks."""
+    for name, size in _UNITS:
+        number, rest = divmod(ticks * 1_000_000, size * ticks_per_second)
+        if number and not rest:
+            return f"{number} {name.removesuffix('s') if number == 1 and len(name) > 2 else name}"
+    return counted(ticks, "tick", "ticks") if ticks else "0 s"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a query says: the values of its literals, and the unit of its times."""
+
+    literals: Sequence[Any]
+    ticks_per_second: int
 
 
 class Words:
     """Writes expressions: columns by the names of each side, parameters by their values."""
 
-    def __init__(self, literals: Sequence[Any], older: Names, newer: Names, paired: bool) -> None:
-        self._literals = literals
+    def __init__(self, said: Said, older: Names, newer: Names, paired: bool) -> None:
+        self._literals = said.literals
+        self._ticks_per_second = said.ticks_per_second
         self._names = {1: older, 2: newer}
         self._paired = paired
 
@@ -63,6 +92,10 @@ class Words:
                 return "MISSING"
             case Negative(operand):
                 return f"-{self._inner(operand)}"
+            case Compare(operator, Duration(), Constant() | Parameter() as right):
+                return f"DUR {operator} {self.duration(right)}"
+            case Compare(operator, Constant() | Parameter() as left, Duration()):
+                return f"{self.duration(left)} {operator} DUR"
             case Arithmetic(operator, left, right) | Compare(operator, left, right):
                 return f"{self._inner(left)} {operator} {self._inner(right)}"
             case Call(function, arguments):
@@ -76,20 +109,29 @@ class Words:
             case _:
                 assert_never(node)
 
+    def duration(self, node: Expression) -> str:
+        """Return a constant number of ticks in words."""
+        value = node.value if isinstance(node, Constant) else None
+        if isinstance(node, Parameter) and node.index < len(self._literals):
+            value = self._literals[node.index]
+        if type(value) is not int or value < 0:
+            return self(node)
+        return duration_in_words(value, self._ticks_per_second)
+
     def _inner(self, node: Expression) -> str:
         compound = isinstance(node, And | Or | Arithmetic)
         return f"({self(node)})" if compound else self(node)
 
 
-def operator_in_words(node: Node, literals: Sequence[Any]) -> str:
+def operator_in_words(node: Node, said: Said) -> str:
     """Return an operator of the algebra on one line, without its inputs."""
     match node:
         case Stream(name):
             return name
         case Select(source, predicate):
-            return f"FILTER{{{_unary(source, literals)(predicate)}}}"
+            return f"FILTER{{{_unary(source, said)(predicate)}}}"
         case Project(source, columns, schema):
-            say = _unary(source, literals)
+            say = _unary(source, said)
             pairs = zip(schema.names, map(say, columns), strict=True)
             return "SELECT " + ", ".join(
                 name if name == text else f"{text} AS {name}" for name, text in pairs
@@ -97,25 +139,29 @@ def operator_in_words(node: Node, literals: Sequence[Any]) -> str:
         case Union():
             return "UNION"
         case SequenceNode(left, right, predicate):
-            return f"NEXT{{{_binary(left, right, literals)(predicate)}}}"
+            return f"NEXT{{{_binary(left, right, said)(predicate)}}}"
         case Iterate():
-            return _iterate(node, literals)
+            return _iterate(node, said)
         case InstanceAggregate(source, group_by, aggregates, schema):
-            return f"{_aggregates(source, group_by, aggregates, literals)} AT INSTANT"
+            return f"{_aggregates(source, group_by, aggregates, said)} AT INSTANT"
         case WindowAggregate(source, group_by, aggregates, window, schema):
-            ticks = _unary(source, literals)(window)
-            return f"{_aggregates(source, group_by, aggregates, literals)} WINDOW {ticks}"
+            duration = _unary(source, said).duration(window)
+            return f"{_aggregates(source, group_by, aggregates, said)} WINDOW {duration}"
         case WindowJoin(left, right, predicate, window):
-            say = _binary(left, right, literals)
-            return f"JOIN{{{say(predicate)}, {say(window)}}}"
+            say = _binary(left, right, said)
+            return f"JOIN{{{say(predicate)}, {say.duration(window)}}}"
+        case Absence(left, right, predicate, window, otherwise):
+            say = _binary(left, right, said)
+            condition = f"{{{say(predicate)}, {say.duration(window)}}}"
+            return f"FOLLOWED BY{condition} ELSE" if otherwise else f"NOT FOLLOWED BY{condition}"
         case _:
             assert_never(node)
 
 
-def _iterate(node: Iterate, literals: Sequence[Any]) -> str:
+def _iterate(node: Iterate, said: Said) -> str:
     later = node.schema.names[len(node.left.schema) :]
     shown = [*(f"$1.{name}" for name in node.left.schema.names), *(f"$.{name}" for name in later)]
-    say = Words(literals, shown, node.right.schema.names, True)
+    say = Words(said, shown, node.right.schema.names, True)
     names = node.schema.names[len(node.schema.names) - len(node.aggregates) :]
     pairs = zip(node.aggregates, names, strict=True)
     parts = [say(node.filter), say(node.rebind), *[f"{say(one)} AS {name}" for one, name in pairs]]
@@ -123,9 +169,9 @@ def _iterate(node: Iterate, literals: Sequence[Any]) -> str:
 
 
 def _aggregates(
-    source: Node, group_by: Sequence[int], aggregates: Sequence[Aggregate], literals: Sequence[Any]
+    source: Node, group_by: Sequence[int], aggregates: Sequence[Aggregate], said: Said
 ) -> str:
-    say = _unary(source, literals)
+    say = _unary(source, said)
     texts = []
     for one in aggregates:
         arguments = [say(part) for part in (one.argument, one.by) if part is not None]
@@ -134,12 +180,12 @@ def _aggregates(
     return ", ".join(texts) + (f" GROUP BY {', '.join(groups)}" if groups else "")
 
 
-def _unary(source: Node, literals: Sequence[Any]) -> Words:
-    return Words(literals, (), source.schema.names, False)
+def _unary(source: Node, said: Said) -> Words:
+    return Words(said, (), source.schema.names, False)
 
 
-def _binary(left: Node, right: Node, literals: Sequence[Any]) -> Words:
-    return Words(literals, left.schema.names, right.schema.names, True)
+def _binary(left: Node, right: Node, said: Said) -> Words:
+    return Words(said, left.schema.names, right.schema.names, True)
 
 
 def _value(value: Any) -> str:

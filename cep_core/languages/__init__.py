@@ -6,18 +6,23 @@ once, and turns a text into algebra (`prepare`).  `LANGUAGES` has them by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from cep_core import air, automata
 from cep_core.algebra import Node, streams_of
-from cep_core.errors import AlgebraError, UnknownName, near_miss
+from cep_core.errors import AlgebraError, CepError, UnknownName, near_miss
+from cep_core.events import shown
 from cep_core.expressions import Function
-from cep_core.languages.cel import Catalog, Prepared
+from cep_core.languages.cel import KEYWORDS, Catalog, Prepared
 from cep_core.languages.cel import prepare as prepare_cel
 from cep_core.languages.tokens import split
+from cep_core.wellformed import well_formed
 
-__all__ = ["LANGUAGES", "Catalog", "Language", "Prepared", "prepare_node"]
+__all__ = ["LANGUAGES", "Catalog", "Language", "Prepared", "prepare_node", "require_name"]
+
+_NAME = re.compile(r"[^\W\d]\w*")
 
 
 class Language(NamedTuple):
@@ -31,8 +36,18 @@ class Language(NamedTuple):
     prepare: Callable[[str, Catalog, int, Mapping[str, Function]], Prepared]
 
 
-def prepare_node(node: Node, catalog: Catalog) -> Prepared:
+def require_name(name: object, what: str) -> None:
+    """Raise CepError unless something is a name that a query can read a stream by."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        form = "a word of letters, digits and _ that begins with no digit"
+        raise CepError(f"{what} is {form}, not {shown(name)}")
+    if name.upper() in KEYWORDS:
+        raise CepError(f"{name} cannot be {what}: it is a word of the language")
+
+
+def prepare_node(node: Node, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
     """Return an expression of the algebra as a query; its streams have to be as it knows them."""
+    node = well_formed(node, functions)
     reads = streams_of(node)
     for stream in reads.values():
         if catalog.schema(stream.name) != stream.schema:
@@ -48,7 +63,7 @@ def _prepare_air(
     text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
 ) -> Prepared:
     """Return an automaton as a query."""
-    return prepare_node(automata.expression(air.from_xml(text)), catalog)
+    return prepare_node(automata.expression(air.from_xml(text), functions), catalog, functions)
 
 
 LANGUAGES: Mapping[str, Language] = {

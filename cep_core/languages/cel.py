@@ -24,13 +24,12 @@ from cep_core.expressions import TRUE, Column, Expression, Function, Parameter, 
 from cep_core.languages.aggregates import Calls, Refused
 from cep_core.languages.formula import Reader, Scope, formula
 from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams
-from cep_core.languages.tokens import Token, tokens
+from cep_core.languages.tokens import LONGEST, Token, tokens
 
-_LONGEST = 100_000  # characters of a query
 _OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
 _ENDS = ("GROUP", "WINDOW", "AT", "PUBLISH")
 _NOT_HERE = "compute it in a sub-query: (SELECT ... FROM ... WINDOW 5 s)"
-_KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTANT")
+KEYWORDS = (*_OPERATORS, *_ENDS, "SELECT", "FROM", "FILTER", "AS", "BY", "INSTANT")
 
 
 class Catalog(Protocol):
@@ -60,8 +59,8 @@ def prepare(
     text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
 ) -> Prepared:
     """Return a query as algebra; raises QueryError with the place of what is wrong."""
-    if len(text) > _LONGEST:
-        raise QueryError(f"a query has at most {_LONGEST} characters", text[:100], Span(0, 1))
+    if len(text) > LONGEST:
+        raise QueryError(f"a query has at most {LONGEST} characters", text[:100], Span(0, 1))
     reader = Reader(text, tokens(text, ticks_per_second))
     parser = _Parser(reader, catalog, functions)
     try:
@@ -218,8 +217,8 @@ class _Parser:
         in_place = [Column(2, place) for place in range(len(node.schema))]
         if [column for _, column in columns] != in_place:
             return algebra.project(node, columns, self.functions, repeated)
-        schema = Schema(tuple(name for name, _ in columns), node.schema.types)
-        twice = [name for name in schema.names if schema.names.count(name) > 1]
+        names = tuple(name for name, _ in columns)
+        twice = [name for name in names if names.count(name) > 1]
         if twice:
             raise AlgebraError(
                 f"the result would have the attribute {twice[0]} twice",
@@ -227,7 +226,7 @@ class _Parser:
                 span=repeated,
                 kind=SchemaFault,
             )
-        return replace(node, schema=schema)
+        return replace(node, schema=Schema(names, node.schema.types))
 
     def _aggregate_item(
         self, item: Reader, grouped: Grouped, calls: Calls
@@ -279,7 +278,7 @@ class _Parser:
             node = self._parenthesised()
             reader.expect_sign(")")
             return node
-        if token.kind != "name" or token.word in _KEYWORDS:
+        if token.kind != "name" or token.word in KEYWORDS:
             hint = "a sub-query stands in parentheses" if reader.is_word("SELECT") else None
             raise reader.expected("a stream, FILTER or '('", hint)
         reader.next()
@@ -437,7 +436,7 @@ class _Parser:
 
     def _name(self, what: str, reader: Reader | None = None) -> Token:
         reader = reader or self.reader
-        if reader.token.kind != "name" or reader.token.word in _KEYWORDS:
+        if reader.token.kind != "name" or reader.token.word in KEYWORDS:
             raise reader.expected(what)
         return reader.next()
 

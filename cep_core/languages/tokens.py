@@ -27,13 +27,14 @@ _UNIT = rf"(?:\s*(?P<unit>(?a:{'|'.join(sorted(_UNITS, key=len, reverse=True))})
 _STRING = r"(?P<string>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
 _LITERAL = re.compile(rf"{_STRING}|(?<![\w$]){_NUMBER}{_UNIT}", re.IGNORECASE)
 _STRINGS = re.compile(_STRING)
-_PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)\s*;?\s*\Z", re.IGNORECASE)
+_PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)(?:\s*;)?\Z", re.IGNORECASE)  # of a stripped text
 _TOKEN = re.compile(
     rf"\s+|{_STRING}|{_NUMBER}{_UNIT}|(?P<decorator>\$[12]?\.)|(?P<name>[^\W\d]\w*)"
     r"|(?P<sign><=|>=|<>|!=|==|[-+*/%=<>≤≥≠(){},;])|(?P<other>.)",
     re.IGNORECASE | re.DOTALL,
 )
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}
+LONGEST = 100_000  # characters of a query
 _LONGEST_NUMBER = 400
 _LONGEST_EXPONENT = 4  # 1e99999999 s would be computed for minutes
 
@@ -61,7 +62,9 @@ class Token(NamedTuple):
 
 def split(text: str, ticks_per_second: int) -> tuple[str, tuple[Any, ...], str | None]:
     """Return the shape of a query, the values of its literals, and what it publishes at its end."""
-    published = _PUBLISH.search(text)
+    if len(text) > LONGEST:
+        raise QueryError(f"a query has at most {LONGEST} characters", text[:100], Span(0, 1))
+    published = _PUBLISH.search(text.rstrip())
     body = text[: published.start()] if published else text
     shape: list[str] = []
     values: list[Any] = []

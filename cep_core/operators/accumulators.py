@@ -4,6 +4,7 @@ Sums are exact: a float is a whole number of 2**-1074, so a sum is an integer an
 when it is read.  The result depends neither on the order of rows nor on who shares the sum, and
 nothing drifts however long the stream.  MIN, MAX, ARGMIN and ARGMAX keep the rows that can still
 become the best (a monotone queue), amortised constant time for each row.
+What cannot be compared with the best so far is passed over, as null is.
 """
 
 from __future__ import annotations
@@ -68,7 +69,13 @@ class Best:
             return
         if argument is not None and argument != argument:
             argument = None
-        while self.queue and self.beats((by, argument), self.queue[-1][1:]):
+        kept = len(self.queue)
+        try:
+            while kept and self.beats((by, argument), self.queue[kept - 1][1:]):
+                kept -= 1
+        except Exception:  # of a type of the user's; what cannot be compared is as null
+            return
+        while len(self.queue) > kept:
             self.queue.pop()
         self.queue.append((number, by, argument))
 
@@ -80,10 +87,10 @@ class Best:
     def beats(self, one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
         """Return whether a pair (by, argument) is at least as good as another."""
         if one[0] != other[0]:
-            return bool(one[0] > other[0]) is self._largest
+            return bool(other[0] < one[0]) is self._largest
         if other[1] is None or one[1] is None:
             return other[1] is None
-        return bool(one[1] <= other[1])
+        return not other[1] < one[1]
 
 
 Accumulator: TypeAlias = Total | Best
@@ -122,8 +129,11 @@ def _best(parts: list[Best]) -> Any:
     for part in parts:
         if part.queue:
             candidate = part.queue[0][1:]
-            if chosen is None or part.beats(candidate, chosen):
-                chosen = candidate
+            try:
+                if chosen is None or part.beats(candidate, chosen):
+                    chosen = candidate
+            except Exception:  # as above
+                continue
     return None if chosen is None else chosen[1]
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 from cep_core.channels import Members, Port
 from cep_core.events import Row
 from cep_core.mop import Operator, Wire
-from cep_core.predicates import Definition, values_of
+from cep_core.predicates import Definition, is_proper, values_of
 from cep_core.runtime import Lane
 
 
@@ -91,6 +91,8 @@ class ActiveIndex:
             self._always[state] = None
             return
         columns, key = state.place
+        if not is_proper(key, len(columns) > 1):
+            return  # nothing equals a null or NaN: no row concerns the state
         if columns not in self._tables:
             self._tables[columns] = (values_of(columns), {})
         self._tables[columns][1].setdefault(key, {})[state] = None

@@ -279,9 +279,11 @@ class Aggregate(MOp):
                 self._evict_after(row[1] + share.definition.window)
 
     def _instant(self, share: Share, now: int, arrived: list[tuple[Row, Members]]) -> None:
-        share.enter(arrived)
-        groups = list(share.groups.values())
-        share.groups.clear()
+        try:
+            share.enter(arrived)
+        finally:  # no epoch begins with rows of another
+            groups = list(share.groups.values())
+            share.groups.clear()
         for group in groups:
             for row, slots in share.results(now, group):
                 share.channel.emit(row, members_of(sorted(slots)))

@@ -26,6 +26,7 @@ class WindowJoin(MOp):
     """Joins of one predicate over streams of two channels, each with its window."""
 
     kind = "window_join"
+    joins = True
 
     def __init__(self, first: Wanted, number: int, clock: Clock, lateness: int) -> None:
         super().__init__(first, number)
@@ -49,7 +50,8 @@ class WindowJoin(MOp):
         self._readers: list[dict[int, int]] = [{}, {}]  # operators by slot
         self._kept: list[dict[Any, list[Kept]]] = [{}, {}]
         self._window = -1  # the largest
-        self._by_left: dict[int, list[Operator]] = {}
+        self._windows: dict[int, int] = {}  # how many operators have each
+        self._by_left: dict[int, dict[Operator, None]] = {}
         self._next_eviction: int | None = None
 
     def add(self, wanted: Wanted) -> Operator:
@@ -60,14 +62,19 @@ class WindowJoin(MOp):
             readers[source.slot] = readers.get(source.slot, 0) + 1
             if readers[source.slot] == 1:
                 self._wires[side].connect(source)
-        self._by_left.setdefault(wanted.inputs[0].slot, []).append(operator)
-        self._window = max(self._window, wanted.window or 0)
+        self._by_left.setdefault(wanted.inputs[0].slot, {})[operator] = None
+        window = wanted.window or 0
+        self._windows[window] = self._windows.get(window, 0) + 1
+        self._window = max(self._window, window)
         return operator
 
     def remove(self, operator: Operator) -> None:
         del self.operators[operator]
         self._output.release(operator.slot)
-        self._by_left[operator.wanted.inputs[0].slot].remove(operator)
+        left = operator.wanted.inputs[0].slot
+        del self._by_left[left][operator]
+        if not self._by_left[left]:
+            del self._by_left[left]
         for side, source in enumerate(operator.wanted.inputs):
             readers = self._readers[side]
             readers[source.slot] -= 1
@@ -75,7 +82,11 @@ class WindowJoin(MOp):
                 del readers[source.slot]
                 self._wires[side].disconnect(source)
                 self._forget(side, source.slot)
-        self._window = max((op.wanted.window or 0 for op in self.operators), default=-1)
+        window = operator.wanted.window or 0
+        self._windows[window] -= 1
+        if not self._windows[window]:
+            del self._windows[window]
+            self._window = max(self._windows, default=-1)
 
     def channels(self) -> Iterator[Channel]:
         yield self._output

@@ -49,15 +49,15 @@ class Select(MOp):
         source = wanted.inputs[0]
         channel = self._output if self._shared else Channel(self, self._input.ordered)
         operator = Operator(wanted, channel, channel.slot(), self)
+        try:
+            self._enter(operator, self._definition(operator), source.slot)
+        except Exception:
+            channel.release(operator.slot)
+            raise
         self.operators[operator] = None
         self._readers[source.slot] = self._readers.get(source.slot, 0) + 1
         if self._readers[source.slot] == 1:
             self._wire.connect(source)
-        definition = self._definition(operator)
-        if not self._shared:
-            self._index(source.slot).add(definition, channel)
-        elif not self._is_broad(definition, source.slot, operator.slot):
-            self._index(source.slot).add(definition, operator.slot)
         return operator
 
     def remove(self, operator: Operator) -> None:
@@ -132,6 +132,23 @@ class Select(MOp):
             return definition
         return self._over_pairs(definition, self._input.width)
 
+    def _enter(self, operator: Operator, definition: Definition, source: int) -> None:
+        """Put a selection into an index; nothing has changed if it cannot be compiled."""
+        try:
+            if not self._shared:
+                self._index(source).add(definition, operator.channel)
+            elif not self._is_broad(definition, source, operator.slot):
+                self._index(source).add(definition, operator.slot)
+        except Exception:
+            streams = self._streams.get(definition, {})
+            if streams.get(source) == operator.slot:
+                del streams[source]
+            if not streams:
+                self._streams.pop(definition, None)
+            if source in self._by_slot and not len(self._by_slot[source]):
+                del self._by_slot[source]
+            raise
+
     def _is_broad(self, definition: Definition, source: int, target: int) -> bool:
         """Note a stream of a definition; return whether the definition is broad now."""
         if self._input.live > _MOST_COUNTED or self._input.live == 1:
@@ -144,10 +161,10 @@ class Select(MOp):
             return True
         if len(streams) < _LEAST_BROAD or 2 * len(streams) < self._input.live:
             return False
+        self._broad.add(definition, definition)
         for slot, out in streams.items():
             if slot != source:
                 self._drop(slot, out)
-        self._broad.add(definition, definition)
         return True
 
     def _forget(self, operator: Operator, definition: Definition, source: int) -> None:

@@ -22,6 +22,7 @@ from cep_core.mop import State as Saved
 from cep_core.operators.active import ActiveIndex
 from cep_core.predicates import Definition, is_proper, values_of
 from cep_core.runtime import END
+from cep_core.text import counted
 
 Instance = tuple[Row, Members]
 
@@ -115,6 +116,7 @@ class State(MOp):
         """Delete the instances that were met, install the new ones."""
         self._touched = False
         had = self._count
+        pending, self._pending = self._pending, []
         for key, met in self._met.items():
             group = self._groups[key]
             kept = [] if met is None else [one for one in group if id(one) not in met]
@@ -124,9 +126,8 @@ class State(MOp):
             else:
                 del self._groups[key]
         self._met.clear()
-        for instance in self._pending:
+        for instance in pending:
             self.install(instance)
-        self._pending.clear()
         if self._count and not had:
             self.active.activate(self)
         elif had and not self._count:
@@ -224,7 +225,8 @@ class State(MOp):
         """Return what the indexes answer, in words."""
         found = []
         if self.place is not None:
-            found.append(f"AN-index on {len(self.place.columns)} equalities")
+            count = counted(len(self.place.columns), "equality", "equalities")
+            found.append(f"AN-index on {count}")
         if self._left_key is not None:
             found.append("AI-index on dynamic equality")
         if self._bound is not None:

@@ -8,7 +8,7 @@ order, and nothing of the engine's; quadratic on purpose.  Streams are bags of r
 arrival, a clock M (the largest time that arrived before), a lateness L.
 
 - A base event n counts as arrived when the clock was M(n).  A row of an ordered operator (sequence,
-  iterate, aggregates) arrives when its epoch is closed, that is when the clock passes t1 + L.
+  iterate, aggregates, absence) arrives when its epoch is closed: when the clock passes t1 + L.
 - An ordered operator never gets a row that arrives with t1 < M(n) - L.
 - A window join pairs a newcomer n with an earlier arrival o iff, besides its predicate and window,
   M(n) <= o.t1 + window + L.
@@ -140,6 +140,8 @@ def sources(node: algebra.Node) -> tuple[algebra.Node, ...]:
             return (node.source,)
         case algebra.Union() | algebra.Sequence() | algebra.Iterate() | algebra.WindowJoin():
             return (node.left, node.right)
+        case algebra.Absence():
+            return (node.left, node.right)
         case _:
             assert_never(node)
 
@@ -178,6 +180,8 @@ def _rows(node: algebra.Node, world: World) -> list[Seen]:
             return _timed(_window_aggregate(node, world), world)
         case algebra.WindowJoin():
             return _window_join(node, world)
+        case algebra.Absence():
+            return _timed(_absence(node, world), world)
         case _:
             assert_never(node)
 
@@ -334,6 +338,25 @@ def _window_join(node: algebra.WindowJoin, world: World) -> list[Seen]:
     return found
 
 
+def _absence(node: algebra.Absence, world: World) -> list[Row]:
+    """NOT FOLLOWED BY: each left row without an answer, over the time in which it had none.
+
+    Otherwise all pairs of a left row and an answer, and those left rows with nulls.
+    """
+    lefts, rights = _in_order(node, world)
+    window = value(node.window, None, (0, 0, 0), world)
+    nulls = (None,) * len(node.right.schema) if node.otherwise else ()
+    found: list[Row] = []
+    for a in lefts:
+        soon = [b for b in rights if a[1] < b[0] and b[1] - a[1] <= window]
+        answers = [b for b in soon if holds(node.predicate, a, b, world)]
+        if not answers:
+            found.append((a[0], a[1] + window, a[2], *a[VALUES:], *nulls))
+        elif node.otherwise:
+            found += [(*_span(a, b), *a[VALUES:], *b[VALUES:]) for b in answers]
+    return found
+
+
 def _span(a: Row, b: Row) -> tuple[int, int, int]:
     return (a[0], b[1], min(a[2], b[2]))
 
@@ -345,8 +368,9 @@ _ORDERED = (
     algebra.Iterate,
     algebra.InstanceAggregate,
     algebra.WindowAggregate,
+    algebra.Absence,
 )
-_FORGETTING = (algebra.InstanceAggregate, algebra.WindowAggregate)
+_FORGETTING = (algebra.InstanceAggregate, algebra.WindowAggregate, algebra.Absence)
 
 
 def _in_order(node: algebra.Node, world: World) -> list[list[Row]]:

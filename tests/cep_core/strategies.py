@@ -293,7 +293,7 @@ def node(choose: Choice, streams: Sequence[Declared], depth: int = DEPTH, pairs:
     if not depth:
         return stream(choose, streams)
     least = 0 if depth < DEPTH or not pairs else 2
-    kind = choose.number(least, 15 if pairs else 6)
+    kind = choose.number(least, 17 if pairs else 6)
     below = (choose, streams, depth - 1)
     if kind <= 1:
         return stream(choose, streams)
@@ -315,7 +315,9 @@ def node(choose: Choice, streams: Sequence[Declared], depth: int = DEPTH, pairs:
     if kind <= 13:
         left = simple(choose, streams) if choose.often(2) else node(*below, pairs - 1)
         return iterated(choose, left, simple(choose, streams))
-    return paired(choose, *sides(*below, pairs - 1), Constant(choose.number(0, 6)))
+    if kind <= 15:
+        return paired(choose, *sides(*below, pairs - 1), Constant(choose.number(0, 6)))
+    return absent(choose, *sides(*below, pairs - 1))
 
 
 def sides(choose: Choice, streams: Sequence[Declared], depth: int, pairs: int) -> tuple[Node, Node]:
@@ -371,11 +373,7 @@ def adapted(choose: Choice, source: Node, schema: Schema) -> Node:
 
 def paired(choose: Choice, left: Node, right: Node, window: Expression | None) -> Node:
     """Return a sequence, or a join if there is a window; a selection is often above."""
-    try:
-        algebra.paired_schema(left.schema, right.schema)
-    except AlgebraError:
-        left = renamed(left, "l")
-        right = renamed(right, "r")
+    left, right = distinct(left, right)
     predicate = condition(choose, algebra.pair_types(left, right))
     made: Node
     if window is None:
@@ -385,6 +383,26 @@ def paired(choose: Choice, left: Node, right: Node, window: Expression | None) -
     if choose.seldom(3):
         return algebra.select(made, condition(choose, {2: made.schema.types}, 1))
     return made
+
+
+def absent(choose: Choice, left: Node, right: Node) -> Node:
+    """Return an absence, with the answering pairs or without."""
+    window = Constant(choose.number(1, 6))
+    if choose.often(2):
+        predicate = condition(choose, algebra.pair_types(left, right))
+        return algebra.absence(left, right, predicate, window)
+    left, right = distinct(left, right)
+    predicate = condition(choose, algebra.pair_types(left, right))
+    return algebra.alternative(left, right, predicate, window)
+
+
+def distinct(left: Node, right: Node) -> tuple[Node, Node]:
+    """Return two sources, renamed if their pairs would have a name twice."""
+    try:
+        algebra.paired_schema(left.schema, right.schema)
+    except AlgebraError:
+        return renamed(left, "l"), renamed(right, "r")
+    return left, right
 
 
 def renamed(source: Node, prefix: str) -> Node:
@@ -463,6 +481,8 @@ def plain(choose: Choice, streams: Sequence[Declared], kind: str) -> Node:
             return iterated(choose, left, right)
         case "aggregate":
             return aggregated(choose, left)
+        case "absence":
+            return absent(choose, left, right)
         case _:
             window = Constant(choose.number(0, 6)) if kind == "join" else None
             return paired(choose, left, right, window)
@@ -514,7 +534,7 @@ def changed(
             two = (below(source.left), below(source.right))
             predicate = change(source.predicate)
             return replace(source, left=two[0], right=two[1], predicate=predicate)
-        case algebra.WindowJoin():
+        case algebra.WindowJoin() | algebra.Absence():
             two = (below(source.left), below(source.right))
             predicate, reach = change(source.predicate), window(source.window)
             return replace(source, left=two[0], right=two[1], predicate=predicate, window=reach)
@@ -526,7 +546,7 @@ def changed(
             assert_never(source)
 
 
-KINDS = ("select", "sequence", "iterate", "join", "aggregate")
+KINDS = ("select", "sequence", "iterate", "join", "aggregate", "absence")
 
 
 def another(
@@ -572,6 +592,11 @@ def otherwise(choose: Choice, source: Node) -> Node:
         case algebra.WindowJoin():
             if choose.often(2):
                 return replace(source, window=Constant(choose.number(0, 6)))
+            predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
+            return replace(source, predicate=predicate)
+        case algebra.Absence():
+            if choose.often(2):
+                return replace(source, window=Constant(choose.number(1, 6)))
             predicate = condition(choose, algebra.pair_types(source.left, source.right), 1)
             return replace(source, predicate=predicate)
         case algebra.WindowAggregate():
@@ -631,6 +656,8 @@ def streams_of(source: Node) -> set[str]:
         case algebra.Stream(name):
             return {name}
         case algebra.Union() | algebra.Sequence() | algebra.Iterate() | algebra.WindowJoin():
+            return streams_of(source.left) | streams_of(source.right)
+        case algebra.Absence():
             return streams_of(source.left) | streams_of(source.right)
         case _:
             return streams_of(source.source)
@@ -706,6 +733,9 @@ def written(node: Node) -> str:
             return f"({written(left)} ;[{said(predicate)}] {written(right)})"
         case algebra.WindowJoin(left, right, predicate, window):
             return f"({written(left)} ⋈[{said(predicate)}, {said(window)}] {written(right)})"
+        case algebra.Absence(left, right, predicate, window, both):
+            operator = f"{'else' if both else 'not'}[{said(predicate)}, {said(window)}]"
+            return f"({written(left)} {operator} {written(right)})"
         case algebra.Iterate(left, right, filter, rebind, found):
             parts = "; ".join([said(filter), said(rebind), *map(said, found)])
             return f"μ[{parts}]({written(left)}, {written(right)})"

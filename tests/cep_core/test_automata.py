@@ -8,7 +8,7 @@ from hypothesis import given
 import cep_core
 from cep_core import air, automata
 from cep_core import algebra as al
-from cep_core.errors import AlgebraError
+from cep_core.errors import AlgebraError, QueryError
 from cep_core.events import Event, Schema
 from cep_core.expressions import (
     TRUE,
@@ -101,6 +101,24 @@ def test_a_right_side_that_is_no_stream_is_not_linear_plus() -> None:
         ("<automaton/>", "at least two states"),
         ('<automaton><state name="a"/><forward from="a" to="b"/></automaton>', "the state b"),
         ("<automaton><state/></automaton>", "not well-formed: 'name'"),
+        ('<automaton><state name="a"/><state name="a"/></automaton>', "have the same name"),
+        *[
+            (
+                '<automaton><state name="a"/><forward from="a" to="a"><predicate>'
+                f"{inner}</predicate></forward></automaton>",
+                message,
+            )
+            for inner, message in (
+                ("", "not well-formed"),
+                ("<negative/>", "<negative> has one operand, not 0"),
+                ("<not/>", "<not> has one operand, not 0"),
+                ("<not><duration/><duration/></not>", "<not> has one operand, not 2"),
+                ('<compare operator="="><duration/></compare>', "with 1 operands"),
+                ('<compare operator="~"><duration/><duration/></compare>', "operator='~'"),
+                ('<constant type="date">1</constant>', "'date'"),
+                ('<constant type="int">x</constant>', "invalid literal"),
+            )
+        ],
         (
             '<automaton><state name="a"/><forward from="a" to="a"><predicate><x/></predicate>'
             "</forward></automaton>",
@@ -133,3 +151,80 @@ def test_export_and_import_give_the_same_matches() -> None:
         ("again", ("IBM", 91.0)),
     ]
     assert core.stats()["operators"] == 6  # the two are one
+
+
+def linked(pairs: list[tuple[str, str]], names: list[str]) -> str:
+    """Return a document of states that wait for a quote each, and the edges between them."""
+    schema = "".join(
+        f'<attribute name="{name}" type="{kind}"/>'
+        for name, kind in (("Name", "str"), ("Price", "float"))
+    )
+    first = "".join(
+        f'<attribute name="{name}"><column side="2" index="{place}"/></attribute>'
+        for place, name in enumerate(("Name", "Price"))
+    )
+    input = f'<input stream="Stock"><schema>{schema}</schema></input>'
+    always = '<constant type="bool">True</constant>'
+    states = "".join(
+        f'<state name="{name}">{input}'
+        + (f"<filter>{always}</filter>" * (name != "start"))
+        + "</state>"
+        for name in names
+    )
+    edges = "".join(
+        f'<forward from="{source}" to="{target}"><predicate>{always}</predicate>'
+        f"<map>{first}</map></forward>"
+        for source, target in pairs
+    )
+    end = f'<state name="end"><schema>{schema}</schema></state>'
+    return f"<automaton>{states}{end}{edges}</automaton>"
+
+
+def engine() -> cep_core.Engine:
+    core = cep_core.Engine(ticks_per_second=1)
+    core.stream("Stock", STOCK)
+    return core
+
+
+def test_many_ways_through_an_automaton() -> None:
+    """Two edges lead from each state to the next."""
+
+    def levels(number: int) -> str:
+        names = ["start", *(f"q{level}" for level in range(number))]
+        pairs = [pair for pair in zip(names, [*names[1:], "end"], strict=True) for _ in range(2)]
+        return linked(pairs, names)
+
+    core = engine()
+    core.register("few", levels(2), language="air")
+    out = core.push([Event("Stock", (str(t), 1.0), t) for t in range(3)])
+    assert len([*out, *core.close()]) == 8
+    with pytest.raises(QueryError, match="more than 10000 operators"):
+        engine().register("many", levels(30), language="air")
+    with pytest.raises(QueryError, match="at most 200 states"):
+        engine().register("more", levels(300), language="air")
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        [("start", "end"), ("a", "a"), ("a", "end")],
+        [("start", "a"), ("a", "b"), ("b", "a"), ("b", "end")],
+        [("start", "end"), ("end", "a"), ("a", "end")],
+    ],
+)
+def test_an_automaton_that_leads_to_itself(pairs: list[tuple[str, str]]) -> None:
+    text = linked(pairs, ["start", "a", "b"])
+    with pytest.raises(QueryError, match=r"leads to itself|reads no stream"):
+        engine().register("q", text, language="air")
+
+
+def test_functions_of_the_user_go_through_air() -> None:
+    half = cep_core.Function(lambda price: price / 2, (float,), float)
+    core = cep_core.Engine(ticks_per_second=1, functions={"half": half})
+    core.stream("Stock", STOCK)
+    core.register("given", "SELECT half(Price) AS h FROM FILTER{half(Price) > 1}(Stock)")
+    core.register("again", core.export("given"), language="air")
+    out = core.push([Event("Stock", ("A", 4.0), 1)])
+    assert [m.event.values for m in out] == [(2.0,), (2.0,)]
+    with pytest.raises(QueryError, match="there is no function half"):
+        engine().register("again", core.export("given"), language="air")

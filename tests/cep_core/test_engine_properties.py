@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never, cast
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -20,8 +20,13 @@ from hypothesis import strategies as st
 from cep_core import ALL_RULES, Engine, Event, Match, Options, Rule, Schema, algebra
 from cep_core.algebra import Node
 from cep_core.events import Row
-from cep_core.expressions import TRUE, Compare, Constant, Expression, Or, rewrite, walk
+from cep_core.expressions import TRUE, Column, Compare, Constant, Expression, Or, rewrite, walk
 from cep_core.mop import Wanted
+from cep_core.operators.absence import Absence
+from cep_core.operators.active import ActiveIndex
+from cep_core.operators.state import Instance
+from cep_core.plan import Builder, Plan
+from cep_core.runtime import Lane
 from tests.cep_core.reference import Input, evaluate, results, sources
 from tests.cep_core.strategies import (
     Advance,
@@ -54,6 +59,7 @@ class Setting:
 
     rules: tuple[Rule, ...] = ALL_RULES
     options: Options = field(default_factory=Options)
+    builders: Mapping[str, Builder] = field(default_factory=dict)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(f"{[rule.name for rule in self.rules]} {self.options}")
@@ -89,7 +95,9 @@ class Run:
 
     def __init__(self, program: Program, setting: Setting = USUAL) -> None:
         self.setting = setting
-        self.engine = Engine(1, rules=setting.rules, options=setting.options)
+        self.engine = Engine(
+            1, rules=setting.rules, options=setting.options, builders=setting.builders
+        )
         for one in program.streams:
             self.engine.stream(one.name, one.schema, lateness=one.lateness, channel=one.channel)
 
@@ -197,6 +205,8 @@ def features(program: Program) -> set[str]:
                 if isinstance(node, algebra.Stream) and node.name.startswith("P"):
                     found.add("published")
                 found.add(type(node).__name__)
+                if isinstance(node, algebra.Absence) and node.otherwise:
+                    found.add("otherwise")
                 for name in ("predicate", "filter", "rebind"):
                     predicate = getattr(node, name, TRUE)
                     found |= {type(part).__name__ for part in walk(predicate)}
@@ -227,7 +237,7 @@ def features_of_events(events: Sequence[Event]) -> set[str]:
 
 FEATURES = {
     *("Stream", "Select", "Project", "Union", "Sequence", "Iterate"),
-    *("InstanceAggregate", "WindowAggregate", "WindowJoin"),
+    *("InstanceAggregate", "WindowAggregate", "WindowJoin", "Absence", "otherwise"),
     *("Or", "And", "Not", "Compare", "Call", "Arithmetic", "Duration", "Missing"),
     *("interval", "simultaneous", "out of order", "null", "NaN", "of two streams"),
     *("Unregister", "Advance", "registered midway", "published"),
@@ -451,12 +461,23 @@ def any_registration(wanted: Wanted) -> Hashable:
     return wanted._replace(since=None) if "aggregate" in wanted.kind else wanted
 
 
+def any_beginning(wanted: Wanted) -> Hashable:
+    """Absences are one whenever their queries were registered."""
+    return wanted._replace(since=None) if wanted.kind == "absence" else wanted
+
+
+def any_expectation(wanted: Wanted) -> Hashable:
+    """Absences of equal width over the same streams are one."""
+    return (wanted.kind, wanted.inputs, wanted.width) if wanted.kind == "absence" else wanted
+
+
 WRONG = [
     (any_predicate, "select"),
     (any_sequence, "sequence"),
     (any_iteration, "iterate"),
     (any_window, "join"),
     (any_registration, "aggregate"),
+    (any_expectation, "absence"),
 ]
 
 
@@ -464,6 +485,18 @@ WRONG = [
 def test_a_wrong_rule_is_caught(wrong: Callable[[Wanted], Hashable], kind: str) -> None:
     rules = (Rule("wrong", "shares too much", wrong, same=True), *ALL_RULES)
     caught(lambda program: outputs(program, Setting(rules)), kind)
+
+
+def test_sharing_absences_between_registrations_is_caught() -> None:
+    """An answer may come before both its query and the row that it answers."""
+    rules = (Rule("wrong", "shares too much", any_beginning, same=True), *ALL_RULES)
+    same = Compare("=", Column(1, 0), Column(2, 0))
+    query = algebra.absence(STREAM_A, STREAM_A, same, Constant(3))
+    answer, row = Push((Event("A", (1,), 2),)), Push((Event("A", (1,), 1),))
+    steps = (Register("q1", query), answer, Register("q2", query), row)
+    program = Program((Declared("A", STREAM_A.schema, 4),), steps)
+    assert outputs(program) == expected(program)
+    assert outputs(program, Setting(rules)) != expected(program)
 
 
 def wider(program: Program) -> list[Found]:
@@ -511,6 +544,53 @@ def without_unions(node: Node) -> Node:
             return node
 
 
+class Impatient(Absence):
+    """A row at exactly the deadline comes too late."""
+
+    def _meet(self, row: Row) -> list[Instance]:
+        return [one for one in super()._meet(row) if row[1] < one[0][1] + self._window]
+
+
+class Hasty(Absence):
+    """The deadline is a tick too early."""
+
+    def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
+        super().__init__(first, number, index)
+        self._window = max(1, self._window - 1)
+
+
+class Simultaneous(Absence):
+    """A right row answers what ends when it does."""
+
+    def match(self, row: Row) -> None:
+        super().match(row)
+        self._pending.clear()
+
+
+class Touching(Absence):
+    """A right row answers what ends when it begins."""
+
+    def match(self, row: Row) -> None:
+        super().match((row[0] + 1, *row[1:]))
+
+
+class Once(Absence):
+    """An instance goes with its first answers."""
+
+    def _answer(self, instance: Instance) -> None:
+        super()._answer(instance)
+        self._over.append(instance)
+
+
+@pytest.mark.parametrize("wrong", [Impatient, Hasty, Simultaneous, Touching, Once])
+def test_a_wrong_absence_is_caught(wrong: type[Absence]) -> None:
+    def build(plan: Plan, wanted: Wanted, number: int) -> Absence:
+        return wrong(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
+
+    setting = Setting(builders={"absence": build})
+    caught(lambda program: outputs(program, setting), "absence")
+
+
 @pytest.mark.parametrize("fault", [wider, closed, dropped, one_sided])
 def test_a_wrong_meaning_is_caught(fault: Callable[[Program], list[Found]]) -> None:
     caught(fault)
@@ -535,11 +615,14 @@ class Caught(Exception):
     """A faulty engine disagrees with the definitions."""
 
 
-def caught(faulty: Callable[[Program], list[Found]], kind: str | None = None) -> None:
+def caught(
+    faulty: Callable[[Program], list[Found]],
+    kind: str | None = None,
+) -> None:
     """Fail unless the main property fails of a faulty engine."""
 
     @holding(300, shrink=False)
-    @given(programs(kind=kind))
+    @given(programs(kind=kind, latenesses=(0,)))
     def agrees(program: Program) -> None:
         if faulty(program) != expected(program):
             raise Caught

@@ -85,6 +85,35 @@ def test_simultaneous_events_all_follow() -> None:
     assert shown(found) == [("a", 1.0, "b", 2.0, 1, 4), ("a", 1.0, "c", 3.0, 1, 4)]
 
 
+ALERTS = rows(
+    *[("a", 1.0, 1, 1), ("a", 2.0, 2, 3), ("b", 1.0, 3, 4), ("b", 1.0, 4, 6), ("b", 2.0, 3, 5)],
+    ("a", 3.0, 6, 6),
+)
+
+
+def test_absence_and_its_complement() -> None:
+    """In 3 ticks b(1) of [3, 4] answers a(1); b(2) begins too early for a(2), others differ."""
+    same = Compare("=", PRICE_1, PRICE_2)
+    silent = algebra.absence(named("a"), named("b"), same, Constant(3))
+    assert silent.schema == QUOTE
+    assert shown(evaluate(silent, {"Stock": ALERTS})) == [("a", 2.0, 2, 6), ("a", 3.0, 6, 9)]
+    both = algebra.alternative(named("a"), named("b"), same, Constant(5))
+    assert both.schema.names == ("Name_1", "Price_1", "Name", "Price")
+    assert evaluate(both, {"Stock": ALERTS}) == [
+        *[(1, 4, 0, "a", 1.0, "b", 1.0), (1, 6, 0, "a", 1.0, "b", 1.0)],
+        *[(2, 8, 1, "a", 2.0, None, None), (6, 11, 5, "a", 3.0, None, None)],
+    ]
+
+
+def test_a_negated_end_of_sase() -> None:
+    """WITHIN(SEQ(A, !B), T) at t: A at t - T + 1, no B until t.  That is an absence in T - 1."""
+    streams = {"Stock": rows(("a", 1.0, 1, 1), ("b", 1.0, 4, 4), ("a", 1.0, 5, 5))}
+    for within in (2, 3, 4, 5):
+        negated_end = algebra.absence(named("a"), named("b"), TRUE, Constant(within - 1))
+        found = [t1 for *_, t1 in shown(evaluate(negated_end, streams))]
+        assert found == [a + within - 1 for a in (1, 5) if not (a < 4 <= a + within - 1)]
+
+
 CROSSING = rows(
     *[("IBM", 99.0, 1, 1), ("IBM", 101.0, 2, 2), ("MSFT", 30.0, 3, 3), ("IBM", 102.0, 4, 4)],
     *[("IBM", 98.0, 5, 5), ("MSFT", 40.0, 6, 6), ("IBM", 103.0, 7, 7)],

@@ -47,6 +47,25 @@ def test_the_published_name_is_not_part_of_the_shape() -> None:
     assert split("SELECT 'x PUBLISH y' AS z FROM S", 1)[2] is None
 
 
+@pytest.mark.parametrize("end", ["", ";", " ;", ";  ", "\n ; \n"])
+def test_what_may_follow_the_published_name(end: str) -> None:
+    assert split(f"SELECT * FROM S PUBLISH first{end}", 1)[2] == "first"
+    assert split(f"SELECT * FROM S PUBLISH first{end} x", 1)[2] is None
+
+
+def test_long_texts() -> None:
+    """What looks like PUBLISH at many places, each far from the end, is passed over quickly."""
+    spaces = " " * 90_000
+    assert split(f"PUBLISH a{spaces}x", 1) == ("PUBLISH a x", (), None)
+    assert split(f"PUBLISH{spaces}", 1) == ("PUBLISH", (), None)
+    assert split(f"PUBLISH{spaces}a{spaces[:9_000]};", 1) == ("", (), "a")
+    many = "PUBLISH a " * 9_000
+    assert split(f"{many};", 1)[2] == "a"
+    assert split(f"{many}!", 1)[2] is None
+    with pytest.raises(QueryError, match="at most 100000 characters"):
+        split("x" * 100_001, 1)
+
+
 @pytest.mark.parametrize(
     ("text", "ticks", "value"),
     [

@@ -1,0 +1,253 @@
+"""What is shared, and in what order matches come, does not depend on what Python calls equal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import permutations
+from typing import Any
+
+import pytest
+
+import cep_core
+from cep_core import algebra as al
+from cep_core.errors import SnapshotError
+from cep_core.events import Event, Schema
+from cep_core.expressions import (
+    FUNCTIONS,
+    TRUE,
+    And,
+    Arithmetic,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    Or,
+)
+from cep_core.predicates import Definition, Shapes, normal_form
+
+ANY = Schema(("a", "n"), (float, int))
+S = al.stream("S", ANY)
+NUMBERS = (1, 1.0, True, 0.0, -0.0, 0, False)
+
+
+def engine(**options: Any) -> cep_core.Engine:
+    core = cep_core.Engine(1, **options)
+    core.stream("S", ANY)
+    return core
+
+
+# -- constants -----------------------------------------------------------------------------
+
+
+def test_constants_are_the_same_if_type_and_sign_are() -> None:
+    for one in NUMBERS:
+        for other in NUMBERS:
+            same = Constant(one) == Constant(other)
+            assert same is (repr(one) == repr(other))
+            assert (Constant(one) != Constant(other)) is not same
+    nan = float("nan")
+    assert Constant(nan) == Constant(nan)
+    assert Constant(1) != 1
+
+
+def projected(value: Any) -> al.Node:
+    return al.project(S, (("v", Constant(value)), ("w", Arithmetic("*", TWO, Column(2, 1)))))
+
+
+TWO = Constant(2)
+
+
+@pytest.mark.parametrize("make", [projected])
+def test_queries_whose_constants_are_equal_but_not_the_same(
+    make: Callable[[Any], al.Node],
+) -> None:
+    for order in permutations(range(len(NUMBERS)), 2):
+        core = engine()
+        for place in order:
+            core.register(f"q{place}", make(NUMBERS[place]))
+        out = core.push([Event("S", (1.5, 1), 1)])
+        assert [repr(m.event.values[0]) for m in out] == [repr(NUMBERS[place]) for place in order]
+
+
+def test_predicates_whose_constants_are_equal_but_not_the_same() -> None:
+    """1 / x of 0.0 and -0.0 differ, and so does what a function makes of 1, 1.0 and True."""
+    word = cep_core.Function(repr, (float,), str)
+    core = engine(functions={"word": word})
+    texts = ("1", "1.0", "0.0", "-0.0")
+    for text in texts:
+        core.register(text, f"SELECT word({text}) AS w FROM FILTER{{word({text}) = '{text}'}}(S)")
+    out = core.push([Event("S", (1.0, 1), 1)])
+    assert [(m.query, m.event.values) for m in out] == [(text, (text,)) for text in texts]
+
+
+def test_definitions_with_equal_constants() -> None:
+    shapes = Shapes(FUNCTIONS)
+
+    def defined(value: Any) -> Definition:
+        shape, constants = shapes.of(Compare("=", Column(2, 0), Constant(value)), False)
+        return Definition(shape, constants(()))
+
+    numbers = [value for value in NUMBERS if not isinstance(value, bool)]
+    assert len({defined(value) for value in numbers}) == len(numbers)
+    assert defined(1) == defined(1)
+    assert (defined(1) != defined(1)) is False
+    assert defined(1) != defined(1.0)
+    assert defined(1) != (defined(1).shape, (1,))
+
+
+# -- normal form ---------------------------------------------------------------------------
+
+
+def equal(column: int, value: int) -> Expression:
+    return Compare("=", Column(2, column), Constant(value))
+
+
+def test_a_long_conjunction_is_read_once() -> None:
+    many = tuple(equal(number, number) for number in range(20_000))
+    assert normal_form(And(many)) == [many]
+    either = Or((equal(0, -1), equal(1, -1)))
+    assert normal_form(And((*many, either))) == [(*many, equal(0, -1)), (*many, equal(1, -1))]
+    assert normal_form(And((many[0], either, many[0], many[1]))) == [
+        (many[0], many[1], equal(0, -1)),
+        (many[0], many[1], equal(1, -1)),
+    ]
+    assert normal_form(And((*many, Or(())))) == []
+    assert normal_form(And(())) == [()]
+
+
+# -- the order of matches ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value", [1.0, None])
+def test_rows_that_differ_in_their_beginning_only_have_an_order(value: Any) -> None:
+    events = [Event("S", (value, 1), t0, 5) for t0 in (3, 1, 2)]
+    core = engine()
+    core.register("all", S)
+    assert [m.event.t0 for m in core.push(events)] == [1, 2, 3]
+    core.register("pairs", al.window_join(S, S, TRUE, Constant(0)))
+    found = [(m.query, m.event.t0) for m in core.push(events)]
+    assert found == sorted(found)
+
+
+# -- which streams, which states -----------------------------------------------------------
+
+
+def test_a_stream_that_is_named_twice_is_one() -> None:
+    core = cep_core.Engine(1)
+    names = [f"S{number}" for number in range(70)]
+    for name in names:
+        core.stream(name, ANY, channel="S")
+        core.register(f"of {name}", al.stream(name, ANY))
+    for name in ("S1", "S64", "S69"):
+        out = core.push([Event((name, name), (1.0, 1), 1), Event((name, "S0", name), (1.0, 1), 1)])
+        assert [m.query for m in out] == sorted(["of S0", f"of {name}", f"of {name}"])
+
+
+@pytest.mark.parametrize("value", [None, float("nan")])
+@pytest.mark.parametrize("indexed", [True, False])
+@pytest.mark.parametrize("two", [True, False])
+def test_nothing_equals_null_in_a_state(value: Any, indexed: bool, two: bool) -> None:
+    core = engine(options=cep_core.Options(active_node_index=indexed))
+    parts = (Compare("=", Column(2, 0), Constant(value)), Compare("=", Column(2, 1), Constant(1)))
+    predicate = And(parts) if two else parts[0]
+    core.register("next", al.sequence(S, S, predicate))
+    core.register("silent", al.absence(S, S, predicate, Constant(1)))
+    out = core.push([Event("S", (value, 1), t) for t in (1, 2)]) + core.close()
+    assert [(m.query, m.event.t1) for m in out] == [("silent", 2), ("silent", 3)]
+
+
+def test_absences_over_the_streams_of_a_channel_share_by_their_right_side() -> None:
+    core = cep_core.Engine(1)
+    for name in ("L1", "L2"):
+        core.stream(name, ANY, channel="L")
+    for name in ("R1", "R2"):
+        core.stream(name, ANY)
+    for right in ("R1", "R2"):
+        for left in ("L1", "L2"):
+            node = al.absence(al.stream(left, ANY), al.stream(right, ANY), TRUE, Constant(1))
+            core.register(f"{left} {right}", node)
+    assert core.stats()["mops"] == 2
+
+
+def test_windows_of_joins_that_go() -> None:
+    core = engine()
+    for window in (3, 9, 9, 5):
+        core.register(f"w{len(core.queries)}", al.window_join(S, S, TRUE, Constant(window)))
+    core.push([Event("S", (1.0, 1), 1)])
+    core.unregister("w1")
+    core.unregister("w2")
+    assert {m.query for m in core.push([Event("S", (2.0, 2), 5)])} == {"w3"}
+    core.unregister("w3")
+    assert {m.query for m in core.push([Event("S", (3.0, 3), 8)])} == {"w0"}
+    core.unregister("w0")
+    assert core.stats()["instances"] == core.stats()["mops"] == 0
+
+
+# -- snapshots -----------------------------------------------------------------------------
+
+WORDS = Schema(("t", "n"), (str, int))
+
+
+def kept(values: list[tuple[Any, ...]]) -> cep_core.Engine:
+    core = cep_core.Engine(1)
+    core.stream("W", WORDS)
+    core.register("next", al.sequence(al.stream("W", WORDS), al.stream("W", WORDS)))
+    core.push([Event("W", value, 1) for value in values])
+    core.advance(2)
+    return core
+
+
+def test_every_value_goes_through_a_snapshot() -> None:
+    values: list[tuple[Any, ...]] = [
+        ("\ud800", 10**5000),
+        ("a", -(10**5000)),
+        ("\udfff", 1 << 63),
+        ("", -(1 << 63) - 1),
+    ]
+    values += [(None, (1 << 64) - 1), ("é\U0001f600", -1), ("x", 255), ("y", -128), ("z", 1 << 71)]
+    again = cep_core.Engine.restore(kept(values).snapshot())
+    again.push([Event("W", ("end", 0), 2)])
+    out = again.close()
+    assert sorted(map(repr_of, out)) == sorted(map(hexed, values))
+
+
+def repr_of(match: cep_core.Match) -> str:
+    return hexed(match.event.values[:2])
+
+
+def hexed(values: tuple[Any, ...]) -> str:
+    return f"{values[0]!r} {values[1]:x}"
+
+
+def test_bytes_that_are_damaged() -> None:
+    """Whatever a byte is changed into, an engine or a SnapshotError comes of it."""
+    data = kept([("a", 10**30)]).snapshot()
+    refused = 0
+    for place in range(len(data)):
+        for change in (1, 0x80):
+            damaged = bytearray(data)
+            damaged[place] ^= change
+            try:
+                cep_core.Engine.restore(bytes(damaged))
+            except SnapshotError:
+                refused += 1
+        with pytest.raises(SnapshotError):
+            cep_core.Engine.restore(data[:place])
+    assert refused > len(data) // 2
+    for odd in (None, 5, "text", b""):
+        with pytest.raises(SnapshotError):
+            cep_core.Engine.restore(odd)  # type: ignore[arg-type]
+
+
+def test_a_restored_engine_has_the_builders_it_is_given() -> None:
+    made = []
+
+    def build(plan: Any, wanted: Any, number: int) -> Any:
+        made.append(number)
+        return cep_core.plan.BUILDERS["project"](plan, wanted, number)
+
+    core = engine(builders={"project": build})
+    core.register("q", al.rename(S, {"a": "b"}))
+    again = cep_core.Engine.restore(core.snapshot(), builders={"project": build})
+    assert made == [1, 1]
+    assert again.stats() == core.stats()
