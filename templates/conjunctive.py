@@ -49,7 +49,9 @@ def query_over_views(graph: JoinGraph, r_t: str, views: Views, *, apart: bool) -
             body.read_pair(index, f"b{index}", relation, body.documents[side])
             body.keys[child] = _column(f"b{index}", "key")
     body.compare([edge for edge in graph.edges if edge.operator != "="])
-    body.conditions.append(_in_time(_column("v0", "gap"), _column("v0", "age")))
+    body.conditions.append(
+        _in_time(_column("v0", "gap"), _column("v0", "lead"), _column("v0", "age"))
+    )
     return body.sql(r_t)
 
 
@@ -68,7 +70,7 @@ def query_over_base(graph: JoinGraph, r_t: str, left: Base, right: Base) -> str:
     for side, base in ((LEFT, left), (RIGHT, right)):
         body.read(base.times, f"ts{side}", doc=body.documents[side])
     different = exp.NEQ(this=_column("ts0", "base"), expression=_column("ts1", "base"))
-    body.conditions.extend((different, _in_time(*_gap_and_age())))
+    body.conditions.extend((different, _in_time(*_times())))
     return body.sql(r_t)
 
 
@@ -159,17 +161,18 @@ class _Body:
         return query.where(*self.conditions).sql(dialect="duckdb")
 
 
-def _in_time(gap: exp.Expr, age: exp.Expr) -> exp.Expr:
+def _in_time(gap: exp.Expr, lead: exp.Expr, age: exp.Expr) -> exp.Expr:
     """Return the order, window and arrival condition between two documents.
 
-    The last part says what is "still kept": the newcomer of the two meets the
+    FOLLOWED BY asks the right one to begin after the left one has ended.  The
+    last part says what is "still kept": the newcomer of the two meets the
     earlier arrival iff no more than window plus lateness had passed on the
     stream clock when it came.
     """
     window, keep = _column("t", "wl"), _column("t", "keep")
     followed = exp.and_(
-        exp.GT(this=gap, expression=exp.Literal.number(0)),
-        exp.LTE(this=gap.copy(), expression=window),
+        exp.GT(this=lead, expression=exp.Literal.number(0)),
+        exp.LTE(this=gap, expression=window),
     )
     joined = exp.LTE(this=exp.Abs(this=gap.copy()), expression=window.copy())
     is_followed_by = exp.EQ(this=_column("t", "op"), expression=exp.Literal.number(0))
@@ -177,9 +180,10 @@ def _in_time(gap: exp.Expr, age: exp.Expr) -> exp.Expr:
     return exp.and_(holds, exp.LTE(this=age, expression=keep))
 
 
-def _gap_and_age() -> tuple[exp.Expr, exp.Expr]:
-    """Return the columns `gap` and `age` of R_vj as expressions over R_docTS and R_docTSW."""
+def _times() -> tuple[exp.Expr, exp.Expr, exp.Expr]:
+    """Return the columns gap, lead and age of R_vj as expressions over R_docTS and R_docTSW."""
     gap = exp.Sub(this=_column("ts1", "ts"), expression=_column("ts0", "ts"))
+    lead = exp.Sub(this=_column("ts1", "start"), expression=_column("ts0", "ts"))
     forth = exp.Sub(this=_column("ts1", "clock"), expression=_column("ts0", "ts"))
     back = exp.Sub(this=_column("ts0", "clock"), expression=_column("ts1", "ts"))
     ranks = _column("ts0", "rank"), _column("ts1", "rank")
@@ -189,7 +193,7 @@ def _gap_and_age() -> tuple[exp.Expr, exp.Expr]:
     age = exp.Case(
         ifs=[exp.If(this=first, true=forth), exp.If(this=last, true=back)], default=together
     )
-    return gap, age
+    return gap, lead, age
 
 
 def _column(table: str, name: str) -> exp.Expr:

@@ -28,7 +28,7 @@ CREATE TABLE state.pair(id INTEGER, var1 INTEGER, var2 INTEGER);
 CREATE TABLE state.template(id INTEGER, graph VARCHAR);
 CREATE TABLE state.value(key UBIGINT, strVal VARCHAR);
 CREATE TABLE state.times(
-    doc BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT, first BIGINT);
+    doc BIGINT, start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT, first BIGINT);
 CREATE TABLE state.node(doc BIGINT, node INTEGER, key UBIGINT);
 CREATE TABLE state.binding(doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT);
 """

@@ -9,7 +9,7 @@ for two adjacent variables, a *key* for a string value.  The public views
 |----------|------------------|------------------------------------------------------------|
 | bindings | R_binW           | doc, pair, node1, node2, value (row of node2's string value) |
 | nodes    | R_docW           | doc, node, value (NULL where no value is joined)           |
-| times    | R_docTSW         | doc, ts, clock, rank, base, first                          |
+| times    | R_docTSW         | doc, start, ts, clock, rank, base, first                   |
 | values   | strVal of R_docW | strVal (distinct), docs (documents of the batch that have it) |
 """
 
@@ -34,6 +34,7 @@ NODES = pa.schema([("doc", pa.int64()), ("node", pa.int32()), ("value", pa.int32
 TIMES = pa.schema(
     [
         ("doc", pa.int64()),
+        ("start", pa.int64()),
         ("ts", pa.int64()),
         ("clock", pa.int64()),
         ("rank", pa.int64()),
@@ -48,8 +49,9 @@ VALUES = pa.schema([("strVal", pa.string()), ("docs", pa.int32())])
 class Witnesses:
     """What stage 1 found in one batch of documents, as Arrow tables of the schemas above.
 
-    `doc` numbers documents in the order of arrival.  In `times`, `ts` is the
-    event time, `clock` the largest event time that arrived earlier, `rank`
+    `doc` numbers documents in the order of arrival, and composites, which are
+    joined like documents.  In `times`, [`start`, `ts`] is the interval of event
+    time (of a document a point), `clock` the largest event time that arrived earlier, `rank`
     orders arrivals (a derived document comes after its newest part), `base`
     is shared by the versions of a document, and `first` is the smallest
     arrival number among a document's parts.

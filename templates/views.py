@@ -51,7 +51,7 @@ class Side:
         """Return the query of some of the side's bindings, with their times."""
         before = f" WHERE b.doc < {first_of_batch}" if self.old else ""
         return (
-            "SELECT b.doc, b.pair, b.node1, b.node2, b.key, d.ts, d.clock, d.rank, d.base"
+            "SELECT b.doc, b.pair, b.node1, b.node2, b.key, d.start, d.ts, d.clock, d.rank, d.base"
             f" FROM {bindings} b JOIN {self.times} d ON d.doc = b.doc{before}"
         )
 
@@ -192,17 +192,17 @@ def _join(left: str, right: str, bounds: Bounds, wanted: str = "true") -> str:
     """Return the join of R_L and R_R: equal values of different documents, in the widest window.
 
     `docs` and `pairs` are both documents and both pairs of variables as one
-    number each, which is what queries join by (see `both`).  `gap` is the right
-    document's time minus the left one's; `age` is the
+    number each, which is what queries join by (see `both`).  `gap` is the time
+    from the left one's end to the right one's end, `lead` to its beginning; `age` is the
     clock when the newcomer of the two came, minus the earlier arrival's time.
     Of two that arrived together the larger age counts.
     """
-    order = "r.ts > l.ts AND" if bounds.forward_only else ""
+    order = "r.start > l.ts AND" if bounds.forward_only else ""
     return (
         "SELECT * FROM (SELECT l.doc AS doc1, r.doc AS doc2, l.key, l.pair AS pair1,"
         " l.node1 AS above1, l.node2 AS node1, r.pair AS pair2, r.node1 AS above2,"
         " (l.doc << 31) | r.doc AS docs, (l.pair::BIGINT << 31) | r.pair AS pairs,"
-        " r.node2 AS node2, r.ts - l.ts AS gap,"
+        " r.node2 AS node2, r.ts - l.ts AS gap, r.start - l.ts AS lead,"
         " CASE WHEN l.rank < r.rank THEN r.clock - l.ts WHEN l.rank > r.rank THEN l.clock - r.ts"
         " ELSE greatest(r.clock - l.ts, l.clock - r.ts) END AS age"
         f" FROM {left} l JOIN {right} r ON l.key = r.key"

@@ -5,14 +5,44 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+import xscl
 
 README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 
 
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
+
+
+LANGUAGE = README[README.index("## The language by example") : README.index("## State in SQL")]
+DOCUMENTS = re.search(r"```\n(.*?)```", LANGUAGE, re.DOTALL)
+QUERIES = re.findall(r"^\| ([^|`]+) \| `(.+)` \| (.*) \|$", LANGUAGE, re.MULTILINE)
+
+
+def _documents() -> Iterator[xscl.Document]:
+    """Yield the documents of the language section: day, id and text in each line."""
+    assert DOCUMENTS is not None
+    for line in DOCUMENTS[1].splitlines():
+        day, name, text = line.split(" ", 2)
+        yield xscl.Document("S", name, int(day) * 86_400_000_000, text.encode())
+
+
+def test_each_query_of_the_language_section_has_the_matches_that_it_says() -> None:
+    assert len(QUERIES) > 15
+    with xscl.Engine() as engine:
+        engine.subscribe_many((construct, query) for construct, query, _ in QUERIES)
+        found = [*engine.push(_documents()), *engine.flush()]
+    for construct, _, matches in QUERIES:
+        shown = [
+            "+".join(one if "-" in one else "hit" for one in match.documents)
+            for match in found
+            if match.subscription == construct
+        ]
+        assert (construct, ", ".join(shown)) == (construct, matches)
 
 
 def test_there_are_examples() -> None:

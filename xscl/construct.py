@@ -27,18 +27,19 @@ def default_document(selected: Iterable[Item]) -> bytes:
 
 def constructed_document(constructor: Element, bound: Mapping[str, Sequence[Item]]) -> bytes:
     """Return the constructor's document, given the items of each variable."""
-    root = _element(constructor, bound)
+    root = constructed(constructor, bound)
     return etree.tostring(root, encoding="UTF-8", xml_declaration=False)
 
 
-def _element(constructor: Element, bound: Mapping[str, Sequence[Item]]) -> etree._Element:
+def constructed(constructor: Element, bound: Mapping[str, Sequence[Item]]) -> etree._Element:
+    """Return the constructor's element, given the items of each variable."""
     element = etree.Element(constructor.name, nsmap=dict(constructor.prefixes) or None)
     for name, parts in constructor.attributes:
         element.set(name, "".join(_text(part, bound) for part in parts))
     for child in constructor.children:
         match child:
             case Element():
-                element.append(_element(child, bound))
+                element.append(constructed(child, bound))
             case Embedded(as_string=False):
                 for item in _items(child, bound):
                     _append(element, item)

@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+from lxml import etree
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.xmlparse import parse
 from templates.relations import INFINITE
 from xscl.errors import DocumentError, StoreError
-from xscl.match import Stored
 from xscl.store import Store
 from xscl.xpath.shred import Arrival
 from xscl.xpath.tree import Tree, number_nodes
@@ -38,6 +38,21 @@ class Origin:
     rank: int
     first: int
     version: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A stored document, as far as matches need it."""
+
+    doc: int
+    id: str
+    ts: int
+    first: int
+    version: int
+    history: bool
+    clock: int
+    rank: int
+    base: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +74,7 @@ class Documents:
         self.clock = store.meta("clock", EARLIEST)
         self.next = store.meta("next_doc", 1)
         self._trees: OrderedDict[int, Tree] = OrderedDict()
+        self._arrived: dict[int, etree._Element] = {}  # of this push, perhaps not stored yet
         self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
 
     # -- Arriving --------------------------------------------------------------------------
@@ -99,7 +115,7 @@ class Documents:
                 raise
             self._reject(document, error)
             return None
-        number, self.next = self.next, self.next + 1
+        number = self.take_number()
         base = min(versions.values(), default=number)
         versions[digest] = number
         place = origin or Origin(self.clock, number * LEVELS, number)
@@ -115,8 +131,14 @@ class Documents:
             base,
             place.first,
         )
+        self._arrived[number] = root
         name = self._name(document.id, len(versions))
         return Accepted(document, name, max(len(versions), place.version), digest, arrival)
+
+    def take_number(self) -> int:
+        """Return the next number: composites are numbered among the documents."""
+        number, self.next = self.next, self.next + 1
+        return number
 
     def _name(self, given: str, version: int) -> str:
         """Return the id of a version: `id`, `id@2`, ...; one that is not in use."""
@@ -167,16 +189,26 @@ class Documents:
         texts = pa.array([a.document.xml for a in kept], pa.binary())
         self._store.insert("state.text", pa.table({"doc": docs, "xml": texts}))
 
-    def forget_texts(self) -> None:
-        """Delete the texts that neither the join state nor a result refers to."""
+    def finish(self) -> None:
+        """End a push: from now on documents are read from their texts."""
+        self._arrived.clear()
+
+    def forget_texts(self, needed: Iterable[int] = ()) -> None:
+        """Delete the texts that nothing refers to: no join state, no result, nothing `needed`."""
+        listed = pa.table({"doc": pa.array(sorted(needed), pa.int64())})
+        self._store.connection.register("needed", listed)
         self._store.connection.execute(
-            "DELETE FROM state.text WHERE doc NOT IN (SELECT doc FROM state.times"
-            " UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result)"
+            "DELETE FROM state.text WHERE doc NOT IN (SELECT doc FROM needed"
+            " UNION ALL SELECT doc FROM state.times"
+            " UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result"
+            " UNION ALL SELECT unnest(docs) FROM state.composite)"
         )
 
     def tree(self, doc: int) -> Tree:
         """Return a document's numbered nodes."""
         tree = self._trees.get(doc)
+        if tree is None and doc in self._arrived:
+            tree = self._trees[doc] = number_nodes(self._arrived[doc])
         if tree is None:
             rows = self._store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
             if not rows:
@@ -185,9 +217,9 @@ class Documents:
                     hint="read a match before its subscription is removed",
                 )
             tree = self._trees[doc] = number_nodes(parse(rows[0][0]))
-            if len(self._trees) > TREES:
-                self._trees.popitem(last=False)
         self._trees.move_to_end(doc)
+        if len(self._trees) > TREES:
+            self._trees.popitem(last=False)
         return tree
 
     def stored(self, docs: set[int]) -> dict[int, Stored]:
@@ -196,7 +228,7 @@ class Documents:
             "asked", pa.table({"doc": pa.array(sorted(docs), pa.int64())})
         )
         rows = self._store.fetch(
-            "SELECT doc, id, ts, first, version, history, clock, rank"
+            "SELECT doc, id, ts, first, version, history, clock, rank, base"
             " FROM state.document SEMI JOIN asked USING (doc)"
         )
         return {row[0]: Stored(*row) for row in rows}

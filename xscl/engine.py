@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,17 +21,21 @@ import pyarrow.compute as pc
 from feeds.documents import Document
 from templates.processor import Processor
 from templates.registry import Registry
+from templates.relations import INFINITE
 from xscl.compile import CompiledQuery, compile_query
+from xscl.composites import Composite, Composites
 from xscl.documents import Accepted, Documents, Origin
 from xscl.errors import SqlError, StreamInUse, XsclError
 from xscl.explain import explain
-from xscl.language.parser import MAX_LATENESS, parse_block, parse_window
-from xscl.match import Match, Matches, Reader, Results, Subscription
+from xscl.history import TRIED, Trial, past, registered
+from xscl.language.normalform import lateness_of
+from xscl.language.parser import MAX_LATENESS, parse_window
+from xscl.match import Match, Matches, Reader, Results, Subscription, result_of
+from xscl.network import Network
 from xscl.relations import Relations
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
-from xscl.xpath.nfa import Automaton
-from xscl.xpath.shred import shred
+from xscl.why import Read, Why, why
 
 
 class Engine:
@@ -54,15 +58,61 @@ class Engine:
         self._registry = Registry(self._store.connection)
         self._processor = Processor(self._store.connection, self._registry, views=self._views)
         self._documents = Documents(self._store)
+        self._composites = Composites(self._store, self._documents)
         self._subscriptions = Subscriptions(self._store, self._registry)
         self._reader = Reader(self._compile, self._documents.tree)
         self._position = self._store.meta("position")
         self._latenesses: dict[str, int] = dict(
             self._store.fetch("SELECT name, lateness FROM state.stream")
         )
-        self._automaton = Automaton()
-        self._read_pairs()
+        self._streams = {
+            definition: number
+            for number, definition in self._store.fetch("SELECT * FROM state.composite_stream")
+        }
+        self._accepted: list[Accepted] = []
+        self._network = Network(
+            self._registry,
+            self._processor,
+            self._documents,
+            self._composites,
+            self._number,
+            self._lateness,
+            self._publish,
+        )
+        self._plan_again()
         self._relations = Relations(self._store, self._registry, self._processor)
+
+    def _plan_again(self) -> None:
+        """Put the stored subscriptions into the plan, and give it what it kept."""
+        for subscription in self._subscriptions:
+            if subscription.template:
+                self._network.attach_row(subscription)
+            else:
+                compiled = self._compile(subscription.query)
+                planned = self._network.plan(compiled, subscription.since, subscription.updates)
+                self._network.attach(subscription, planned)
+        self._read_pairs()
+        self._set_prompt()
+        for (snapshot,) in self._store.fetch("SELECT snapshot FROM state.core"):
+            self._network.restore(snapshot)
+
+    def _number(self, definition: str) -> int:
+        """Return the number of a stream of composites, below 0; a new one for a new definition."""
+        number = self._streams.get(definition)
+        if number is None:
+            number = self._streams[definition] = min(self._streams.values(), default=0) - 1
+            self._store.fetch(
+                "INSERT INTO state.composite_stream VALUES (?, ?)", [number, definition]
+            )
+        return number
+
+    def _set_prompt(self) -> None:
+        ordered = self._subscriptions.ordered_streams()
+        self._network.set_prompt(
+            any(one.ordered and not ordered.isdisjoint(one.reads) for one in self._subscriptions)
+            if ordered
+            else False
+        )
 
     def __enter__(self) -> Engine:
         return self
@@ -132,14 +182,17 @@ class Engine:
             with self._changing():
                 for name, query in compiled:
                     before = self._lateness_published(query)
-                    lateness = max(self._lateness(stream) for stream in query.streams)
                     since = self._documents.next
-                    self._subscriptions.add(
-                        name, query, lateness=lateness, since=since, updates=updates
+                    planned = self._network.plan(query, since, updates)
+                    added = self._subscriptions.add(
+                        name, query, planned, since=since, updates=updates
                     )
+                    self._network.attach(added, planned)
                     self._refuse_late_publisher(query, before)
                 self._subscriptions.save()
                 self._read_pairs()
+                self._set_prompt()
+                self._save_network()
 
     def _compiled(
         self, pairs: Iterable[tuple[str, str]], numbered: bool
@@ -159,12 +212,14 @@ class Engine:
     def unsubscribe(self, name: str) -> None:
         """Remove a subscription, its matches, and the state that nothing else needs."""
         with self._changing():
-            pairs = self._registry.row(self._subscriptions[name].qid).pairs
-            dropped = self._subscriptions.remove(name)
+            subscription = self._subscriptions[name]
+            pairs = self._network.pairs(name)
+            self._subscriptions.remove(name)
+            self._network.detach(subscription)
             self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
-            self._documents.forget_texts()
-            for pair in dropped:
-                self._automaton.remove(pair)
+            self._forget()
+            self._set_prompt()
+            self._save_network()
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
@@ -173,16 +228,13 @@ class Engine:
 
     def _read_pairs(self) -> None:
         """Ask stage 1 for the pairs that are new or have changed."""
-        for pair in self._registry.take_changed():
-            first, second = parse_block(pair.first), parse_block(pair.second)
-            self._automaton.add(pair.number, first, second, pair.valued)
+        self._network.ask(self._registry.take_changed())
 
     def _lateness(self, stream: str) -> int:
         """Return a stream's lateness; a published one has the largest of its inputs."""
         inputs = [
-            self._lateness(source)
+            lateness_of(self._compile(publisher.query).normal, self._lateness)
             for publisher in self._subscriptions.publishers(stream)
-            for source in publisher.reads
         ]
         return max([*inputs, self._latenesses.get(stream, 0)])
 
@@ -222,57 +274,90 @@ class Engine:
         with self._changing():
             if source is not None and not self._record(source):
                 return self._expand(_RESULTS.empty_table())
-            arriving: list[tuple[Document, Origin | None]] = [(d, None) for d in documents]
-            found: list[pa.Table] = []
-            while arriving:
-                results = self._join(self._documents.accept(arriving, strict=strict))
-                found.append(results)
-                arriving = self._published(results)
-            if self._processor.evict(self._documents.clock):
-                self._documents.forget_texts()
-            self._store.set_meta(
-                position=self._position,
-                clock=self._documents.clock,
-                next_doc=self._documents.next,
-            )
-            return self._expand(pa.concat_tables([_RESULTS.empty_table(), *found]))
+            accepted = self._take([(document, None) for document in documents], strict)
+            for one in accepted:
+                self._network.advance(one.arrival.ts)
+            self._network.run()
+            return self._finish()
 
-    def _join(self, accepted: Sequence[Accepted]) -> pa.Table:
-        """Take accepted documents through both stages, and store and return the results."""
-        if not accepted:
-            return _RESULTS.empty_table()
-        witnesses = shred(self._automaton, (a.arrival for a in accepted))
-        results = self._numbered(self._processor.join(witnesses))
+    def _take(
+        self, documents: Sequence[tuple[Document, Origin | None]], strict: bool = False
+    ) -> list[Accepted]:
+        """Take documents in, and have everything run that does not wait for time to pass."""
+        accepted = self._documents.accept(documents, strict=strict)
+        self._accepted.extend(accepted)
+        self._network.take(accepted)
+        self._network.run()
+        return accepted
+
+    def _finish(self) -> Matches:
+        """Store what a push has brought, forget what is needed no more, and return the matches."""
+        results = self._numbered(self._network.results())
         self._store.insert("state.result", results)
-        passing = pa.array(self._registry.passing(), pa.int32())
-        kept = pc.invert(pc.is_in(witnesses.bindings["pair"], passing))
-        columns = (witnesses.bindings["doc"].filter(kept), results["doc1"], results["doc2"])
-        self._documents.keep_texts(
-            accepted, {doc for column in columns for doc in column.to_pylist()}
+        touched = self._network.touched() | self._composites.save()
+        self._documents.keep_texts(self._accepted, touched)
+        self._accepted.clear()
+        self._store_late()
+        if self._processor.evict(self._documents.clock):
+            self._forget()
+        self._save_network()
+        self._documents.finish()
+        self._store.set_meta(
+            position=self._position,
+            clock=self._documents.clock,
+            next_doc=self._documents.next,
         )
-        return results
+        return self._expand(results)
 
     def _numbered(self, found: pa.Table) -> pa.Table:
-        """Return results in the order of their documents, each with its position."""
-        ordered = found.sort_by(
-            [("doc2", "ascending"), ("doc1", "ascending"), ("qid", "ascending")]
-        )
+        """Return results, each with its position."""
         first, self._position = self._position + 1, self._position + found.num_rows
         positions = np.arange(first, first + found.num_rows, dtype=np.int64)
-        return ordered.add_column(0, "position", pa.array(positions))
+        return found.add_column(0, "position", pa.array(positions))
 
-    def _published(self, results: pa.Table) -> list[tuple[Document, Origin | None]]:
-        """Return the output documents of subscriptions that publish."""
-        if not self._subscriptions.publishes:
-            return []
-        return [
-            (
-                Document(match.publish, match.id, match.t1, match.xml(), match.history),
-                Origin(*match.arrived, match.version),
+    def _store_late(self) -> None:
+        for composite, watermark, missed in self._network.take_late():
+            self._store.fetch(
+                "INSERT INTO state.late VALUES (?, ?, ?)",
+                [composite.docs[-1], ", ".join(missed), watermark],
             )
-            for match in self._expand(results)
-            if match.publish is not None
+
+    def _forget(self) -> None:
+        """Delete composites and texts that nothing refers to."""
+        self._composites.forget()
+        self._documents.forget_texts(self._network.waiting())
+
+    def _save_network(self) -> None:
+        """Write what operators over time keep."""
+        self._store.fetch("DELETE FROM state.core")
+        if self._network.ordered:
+            self._store.fetch("INSERT INTO state.core VALUES (?)", [self._network.snapshot()])
+
+    def _publish(self, subscription: Subscription, composites: list[Composite]) -> None:
+        """Take the output documents of matches in: what their subscription publishes."""
+        assert subscription.publish is not None
+        seen = [
+            one
+            for one in composites
+            if one.first >= subscription.since and (subscription.updates or one.version == 1)
         ]
+        groups: dict[tuple[int, ...], list[Composite]] = {}
+        for one in seen:
+            groups.setdefault(one.docs, []).append(one)
+        stored = self._documents.stored({doc for one in seen for doc in one.docs})
+        documents = []
+        for group in groups.values():
+            for ones in [group] if subscription.distinct else [[one] for one in group]:
+                match = Match(subscription, result_of(ones, stored), self._reader)
+                document = Document(
+                    subscription.publish, match.id, match.t1, match.xml(), match.history
+                )
+                first = ones[0]
+                origin = Origin(first.clock, first.rank + 1, first.first, first.version)
+                documents.append((document, origin))
+        accepted = self._documents.accept(documents)
+        self._accepted.extend(accepted)
+        self._network.take(accepted)
 
     def _record(self, source: tuple[str, int]) -> bool:
         """Enter a batch into the ledger; False if it is there."""
@@ -294,9 +379,20 @@ class Engine:
     def flush(self) -> Matches:
         """End the input: return the matches that waited for time to pass.
 
-        No operator waits yet: joins deliver at once.
+        All epochs are closed and all deadlines are over; `push` may follow, but
+        what is older is late then.
         """
-        return self._expand(_RESULTS.empty_table())
+        with self._changing():
+            self._network.drain()
+            return self._finish()
+
+    def advance(self, to: int) -> Matches:
+        """Set the clock, in ticks: nothing earlier is waited for; return what that completes."""
+        with self._changing():
+            self._documents.clock = max(self._documents.clock, to)
+            self._network.advance(to)
+            self._network.run()
+            return self._finish()
 
     # -- Reading ---------------------------------------------------------------------------
 
@@ -342,16 +438,65 @@ class Engine:
             )
             return bytes(rows[0][0]) if rows else None
 
+    def try_query(self, query: str, since: str | int | None = None) -> Sequence[Match]:
+        """Return what a query would have matched on the kept documents; nothing is registered.
+
+        `query` is its text or the name of a subscription; `since` says how far back from the
+        clock to begin, as a duration (`"7 d"`) or in ticks.
+        """
+        back = parse_window(since) if isinstance(since, str) else since
+        with self._lock:
+            known = registered(self._store, self._subscriptions, query)
+            compiled = self._compile(query if known is None else known.query)
+            trial = Trial(
+                TRIED if known is None else known.name,
+                compiled.source,
+                compiled.streams,
+                known is not None and known.updates,
+                begin=-INFINITE if back is None else self._documents.clock - back,
+            )
+        return self._tried(trial)
+
+    def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
+        """Return whether a query (its text, or a subscription's name) matches documents, and why.
+
+        `documents` are ids, one for each block, "-" for none; `read` gives texts that are not kept.
+        """
+        with self._lock:
+            known = registered(self._store, self._subscriptions, query)
+            compiled = self._compile(query if known is None else known.query)
+            return why(self._store, compiled, known, documents, self._lateness, self._tried, read)
+
+    def _tried(self, trial: Trial) -> Sequence[Match]:
+        """Return what a trial finds: the matches of an engine of its own, in memory."""
+        twin = Engine(views=self._views)
+        with self._lock:
+            store = self._store.beside()
+            for stream in trial.streams:
+                twin.stream(stream, lateness=self._lateness(stream))
+        twin.subscribe(trial.name, trial.query, updates=trial.updates)
+        with closing(store):
+            for batch in past(store, trial):
+                with twin._changing():
+                    twin._take(batch)
+                    twin._finish()
+        twin.flush()
+        return twin.matches()
+
     def explain(self, query: str, *, sql: bool = False) -> str:
         """Return how a subscription, or a query that is not registered, is evaluated."""
         with self._lock:
-            return explain(self._store, self._registry, self._subscriptions, query, sql=sql)
+            return explain(
+                self._store, self._registry, self._subscriptions, self._network, query, sql=sql
+            )
 
     def _expand(self, rows: pa.Table) -> Matches:
         by_qid = self._subscriptions.by_qid
         qids = pc.unique(rows["qid"]).to_pylist()
         subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
-        return Matches(Results(rows, self._documents.stored), subscribers, self._reader)
+        splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
+        results = Results(rows, splits, self._composites.of, self._documents.stored)
+        return Matches(results, subscribers, self._reader)
 
 
 _RESULTS = pa.schema(

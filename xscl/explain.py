@@ -1,13 +1,15 @@
 """How a query is evaluated, in words: `explain`.
 
-Shows the join graph, its minor, the template and who shares it, the canonical
-variables, the edge rule of the operator, what is kept, and on request the SQL.
+Shows the operators, for each join its graph, its minor, the template and who
+shares it, the canonical variables; the edge rules, what is kept, the plan, and
+on request the SQL.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import assert_never
 
 from cep_core import EDGE_RULES
 from templates.conjunctive import filter_query, query_over_views
@@ -15,9 +17,20 @@ from templates.joingraph import LEFT, RIGHT, JoinGraph
 from templates.registry import Registry, r_t
 from templates.template import embedding
 from templates.views import FORWARD
-from xscl.compile import CompiledQuery, compile_query
+from xscl.compile import (
+    CompiledJoin,
+    CompiledQuery,
+    JoinedParts,
+    Part,
+    Timed,
+    Witnessed,
+    compile_query,
+)
 from xscl.language.limits import UNITS
+from xscl.language.normalform import Absent, Folded, Following
+from xscl.language.unparse import unparse
 from xscl.match import Subscription
+from xscl.network import Network
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 
@@ -26,6 +39,7 @@ def explain(
     store: Store,
     registry: Registry,
     subscriptions: Subscriptions,
+    network: Network,
     query: str,
     *,
     sql: bool = False,
@@ -37,18 +51,35 @@ def explain(
         registered = None if known or query in subscriptions.streams() else subscriptions[query]
     compiled = compile_query(registered.query if registered else query)
     if sql:
-        return _sql(registry, compiled)
+        return "\n".join(_sql(registry, join) for join in _joins(compiled.root))
     lines = [
         *_heading(compiled, registered),
-        *_graph("join graph", compiled, compiled.graph, tuple(range(len(compiled.graph.nodes)))),
-        *_graph("minor", compiled, compiled.reduced, compiled.kept),
-        *_variables(compiled),
-        *_sharing(registry, subscriptions, compiled, registered),
-        *_time(compiled),
-        *_kept(store, registry, registered),
+        *(line for join in _joins(compiled.root) for line in _join(registry, join)),
+        *_sharing(registry, subscriptions, registered),
+        *_time(compiled.root),
+        *_kept(store, registry, network, registered),
+        *_plan(network, registered),
         *_warnings(store, subscriptions, compiled),
     ]
     return "\n".join(lines)
+
+
+def _joins(part: Part | int) -> Iterator[CompiledJoin]:
+    """Yield the join graphs of a query, the inner ones first."""
+    match part:
+        case int():
+            return
+        case Witnessed(_, join):
+            yield join
+        case JoinedParts(left, right, disjuncts):
+            yield from _joins(left)
+            yield from _joins(right)
+            yield from disjuncts
+        case Timed(_, left, right):
+            yield from _joins(left)
+            yield from _joins(right)
+        case _:
+            assert_never(part)
 
 
 def _heading(compiled: CompiledQuery, registered: Subscription | None) -> Iterator[str]:
@@ -59,8 +90,22 @@ def _heading(compiled: CompiledQuery, registered: Subscription | None) -> Iterat
         yield f"publishes {compiled.normal.publish}"
 
 
+def _join(registry: Registry, join: CompiledJoin) -> Iterator[str]:
+    yield from _graph("join graph", join, join.graph, tuple(range(len(join.graph.nodes))))
+    yield from _graph("minor", join, join.reduced, join.kept)
+    if join.residual is not None:
+        yield f"tested on each candidate: {unparse(join.residual)}"
+    if join.crossed:
+        yield "warning: no equality chooses candidates: every pair within the window is tested"
+    if join.never:
+        yield "warning: the predicate contradicts itself: nothing will ever match"
+    yield from _variables(join)
+    number = _known_template(registry, join)
+    yield f"template {number}, in use" if number else "template: a new one"
+
+
 def _graph(
-    title: str, compiled: CompiledQuery, graph: JoinGraph, numbers: tuple[int, ...]
+    title: str, join: CompiledJoin, graph: JoinGraph, numbers: tuple[int, ...]
 ) -> Iterator[str]:
     yield title
     for side, name in ((LEFT, "left"), (RIGHT, "right")):
@@ -70,9 +115,9 @@ def _graph(
         for number in nodes:
             indent = "  " * (_depth(graph, number) + 2)
             mark = " *" if graph.nodes[number].output else ""
-            yield f"{indent}{compiled.label(numbers[number])}{mark}"
+            yield f"{indent}{join.label(numbers[number])}{mark}"
     for edge in graph.edges:
-        left, right = (compiled.label(numbers[n]) for n in (edge.left, edge.right))
+        left, right = (join.label(numbers[n]) for n in (edge.left, edge.right))
         yield f"  {left} {edge.operator} {right}"
 
 
@@ -81,30 +126,32 @@ def _depth(graph: JoinGraph, number: int) -> int:
     return 0 if parent is None else 1 + _depth(graph, parent)
 
 
-def _variables(compiled: CompiledQuery) -> Iterator[str]:
+def _variables(join: CompiledJoin) -> Iterator[str]:
     yield "canonical variables"
-    for number, definition in zip(compiled.kept, compiled.definitions, strict=True):
-        yield f"  {compiled.label(number)}: {definition}"
+    for side, each in enumerate(join.sides):
+        kept = sorted(n for where, n in map(join.place, join.kept) if where == side)
+        if each.pattern is not None:
+            definitions = join.block_definitions(side)
+            for number, definition in zip(kept, definitions, strict=True):
+                yield f"  {each.label(number)}: {definition}"
 
 
 def _sharing(
-    registry: Registry,
-    subscriptions: Subscriptions,
-    compiled: CompiledQuery,
-    registered: Subscription | None,
+    registry: Registry, subscriptions: Subscriptions, registered: Subscription | None
 ) -> Iterator[str]:
     if registered is None:
-        number = _known_template(registry, compiled)
-        yield f"template {number}, in use" if number else "template: a new one"
+        return
+    equal = len(subscriptions.by_qid[registered.qid])
+    shared = _counted(equal, "equal subscription")
+    if not registered.template:
+        yield f"stream {registered.qid} of composites: {shared}"
         return
     joins = sum(1 for s in subscriptions.by_qid.values() if s[0].template == registered.template)
     users = sum(1 for s in subscriptions if s.template == registered.template)
-    equal = registry.sharers(registered.qid)
     yield (
         f"template {registered.template}: {_counted(users, 'subscription')}"
         f" in {_counted(joins, 'distinct join')}"
     )
-    shared = _counted(equal, "equal subscription")
     yield f"row {registered.qid} of R_T_{registered.template}: {shared}"
 
 
@@ -112,8 +159,8 @@ def _counted(number: int, what: str) -> str:
     return f"{number} {what}{'' if number == 1 else 's'}"
 
 
-def _known_template(registry: Registry, compiled: CompiledQuery) -> int | None:
-    minor = compiled.reduced
+def _known_template(registry: Registry, join: CompiledJoin) -> int | None:
+    minor = join.reduced
     for number, members in registry.members.items():
         graph = members.template.graph
         same_size = len(graph.nodes) == len(minor.nodes)
@@ -122,13 +169,37 @@ def _known_template(registry: Registry, compiled: CompiledQuery) -> int | None:
     return None
 
 
-def _time(compiled: CompiledQuery) -> Iterator[str]:
-    normal = compiled.normal
-    if normal.operator is None:
-        yield "filter: every document that the block matches, once"
-        return
-    yield str(EDGE_RULES[normal.operator])
-    yield f"window {_duration(normal.window)}"
+def _time(part: Part | int) -> Iterator[str]:
+    """Yield the edge rule and the window of each operator, the inner ones first."""
+    match part:
+        case int():
+            return
+        case Witnessed():
+            yield "filter: every document that the block matches, once"
+        case JoinedParts(left, right, disjuncts):
+            yield from _inner(left, right)
+            yield str(EDGE_RULES[disjuncts[0].operator or ""])
+            yield f"window {_duration(disjuncts[0].window)}"
+        case Timed(form, left, right):
+            yield from _inner(left, right)
+            match form:
+                case Following():
+                    yield str(EDGE_RULES["NEXT"])
+                case Folded():
+                    yield str(EDGE_RULES["FOLD"])
+                case Absent(window=window, otherwise=otherwise):
+                    yield str(EDGE_RULES["ELSE" if otherwise else "NOT FOLLOWED BY"])
+                    yield f"window {_duration(window)}"
+                case _:
+                    assert_never(form)
+        case _:
+            assert_never(part)
+
+
+def _inner(*parts: Part | int) -> Iterator[str]:
+    for part in parts:
+        if not isinstance(part, int | Witnessed):
+            yield from _time(part)
 
 
 def _duration(ticks: int | None) -> str:
@@ -141,14 +212,32 @@ def _duration(ticks: int | None) -> str:
     return f"{ticks} ticks"
 
 
-def _kept(store: Store, registry: Registry, registered: Subscription | None) -> Iterator[str]:
+def _kept(
+    store: Store, registry: Registry, network: Network, registered: Subscription | None
+) -> Iterator[str]:
     if registered is None:
         return
-    listed = ", ".join(str(pair) for pair in registry.row(registered.qid).pairs)
+    listed = ", ".join(str(pair) for pair in network.pairs(registered.name))
     ((rows, documents),) = store.fetch(
         f"SELECT count(*), count(DISTINCT doc) FROM state.binding WHERE pair IN ({listed})"
     )
     yield f"kept: {rows} witness rows of {documents} documents (shared with all who use them)"
+
+
+def _plan(network: Network, registered: Subscription | None) -> Iterator[str]:
+    """Yield the operators in the plan, with how many operators their m-ops have."""
+    if registered is None:
+        return
+    yield "plan"
+    for operator in network.operators(registered.name):
+        mop = operator.mop
+        assert mop is not None
+        inputs = ", ".join(
+            "documents" if source.mop is None else source.mop.label
+            for source in operator.wanted.inputs
+        )
+        others = _counted(len(mop.operators), "operator")
+        yield f"  {mop.label} of {inputs}: {others}"
 
 
 def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuery) -> Iterator[str]:
@@ -162,10 +251,10 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
             yield f"warning: nothing has come on the stream {stream!r} yet"
 
 
-def _sql(registry: Registry, compiled: CompiledQuery) -> str:
-    number = _known_template(registry, compiled)
-    graph = registry.members[number].template.graph if number else compiled.reduced
+def _sql(registry: Registry, join: CompiledJoin) -> str:
+    number = _known_template(registry, join)
+    graph = registry.members[number].template.graph if number else join.reduced
     table = r_t(number) if number else "R_T"
     if not graph.two_sided:
         return filter_query(graph, table, "batch_binding")
-    return query_over_views(graph, table, FORWARD.views, apart=compiled.apart)
+    return query_over_views(graph, table, FORWARD.views, apart=join.apart)

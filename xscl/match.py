@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
 
@@ -18,8 +18,11 @@ import pyarrow as pa
 
 from templates.relations import INFINITE
 from xscl.compile import CompiledQuery
-from xscl.construct import constructed_document, default_document
+from xscl.composites import Composite, joined, qualified
+from xscl.construct import constructed, constructed_document, default_document
+from xscl.documents import Stored
 from xscl.xpath.bind import bind
+from xscl.xpath.pattern import Pattern
 from xscl.xpath.tree import Tree
 from xscl.xpath.values import Item, string_value
 
@@ -38,9 +41,11 @@ class Node:
 class Subscription:
     """A registered query.
 
-    `qid` is its row in the R_T of its template, `outputs` are the variables
-    that its results bind, in the template's order, with the side of each.
-    It sees documents whose `first` is at least `since`.
+    `qid` is the number of its stream of results: its row in the R_T of its
+    `template`, or below 0 (then `template` is 0).  `outputs` are the variables
+    that its results bind, in their order, each with the place of its document
+    among a result's.  It sees documents whose `first` is at least `since`.
+    `ordered`: an operator over time is in it.
     """
 
     number: int
@@ -54,42 +59,58 @@ class Subscription:
     updates: bool = False
     publish: str | None = None
     reads: tuple[str, ...] = ()
+    ordered: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A stored document, as far as matches need it."""
-
-    doc: int
-    id: str
-    ts: int
-    first: int
-    version: int
-    history: bool
-    clock: int
-    rank: int
+    @property
+    def split(self) -> int:
+        """How many of the outputs are of the first document."""
+        return sum(1 for place, _ in self.outputs if not place)
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A row of results: a distinct join that holds between documents, with its bindings."""
+    """A row of results: documents, None where there is none, and the nodes of each output."""
 
     position: int
     qid: int
-    documents: tuple[Stored, ...]
+    composite: Composite
+    documents: tuple[Stored | None, ...]
     nodes: tuple[tuple[int, ...], ...]
+
+    @property
+    def present(self) -> tuple[Stored, ...]:
+        """The documents that there are."""
+        return tuple(document for document in self.documents if document is not None)
+
+
+def result_of(group: Sequence[Composite], documents: Mapping[int, Stored]) -> Result:
+    """Return composites of the same documents as one result, each variable with all its nodes."""
+    head = group[0]
+    columns = zip(*(one.nodes for one in group), strict=True)
+    numbers = ({n if n < 0 else qualified(n)[1] for n in column} for column in columns)
+    nodes = tuple(tuple(sorted(column)) for column in numbers)
+    return Result(0, 0, head, tuple(documents.get(doc) for doc in head.docs), nodes)
 
 
 class Results(Sequence[Result]):
     """Rows of the table of results, made into objects as they are read.
 
-    `rows` has the columns position, qid, doc1, doc2, nodes; `fetch` reads the
-    documents of a set of numbers.  A join of one side has doc1 = doc2.
+    `rows` has the columns position, qid, doc1, doc2, nodes; `composites` reads
+    what numbers stand for, `documents` documents.  A result that is one
+    composite or one document has doc1 = doc2.
     """
 
-    def __init__(self, rows: pa.Table, fetch: Callable[[set[int]], dict[int, Stored]]) -> None:
+    def __init__(
+        self,
+        rows: pa.Table,
+        splits: Mapping[int, int],
+        composites: Callable[[set[int]], Mapping[int, Composite]],
+        documents: Callable[[set[int]], dict[int, Stored]],
+    ) -> None:
         self._rows = rows
-        self._fetch = fetch
+        self._splits = splits
+        self._read_composites = composites
+        self._read_documents = documents
 
     def __len__(self) -> int:
         return int(self._rows.num_rows)
@@ -102,27 +123,38 @@ class Results(Sequence[Result]):
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
         position, qid, doc1, doc2, nodes = (column[index] for column in self._columns)
-        documents = (self._documents[doc1], self._documents[doc2])
+        composite = joined(self._parts, doc1, doc2, nodes, self._splits.get(qid, 0))
         return Result(
             position,
             qid,
-            documents if doc1 != doc2 else documents[:1],
-            tuple((node,) for node in nodes),
+            composite,
+            tuple(self._documents.get(doc) for doc in composite.docs),
+            tuple((node if node < 0 else qualified(node)[1],) for node in composite.nodes),
         )
 
     def age(self, index: int) -> tuple[int, int, bool]:
-        """Return a row's join, its oldest part's arrival, and whether a part is an update."""
+        """Return a row's stream, its oldest part's arrival, and whether a part is an update."""
         _, qids, docs1, docs2, _ = self._columns
-        one, two = self._documents[docs1[index]], self._documents[docs2[index]]
+        one, two = self._parts[docs1[index]], self._parts[docs2[index]]
         return qids[index], min(one.first, two.first), one.version > 1 or two.version > 1
+
+    def group(self, index: int) -> tuple[object, ...]:
+        """Return what is equal for the results of one stream with the same documents."""
+        _, qids, docs1, docs2, _ = self._columns
+        one, two = self._parts[docs1[index]], self._parts[docs2[index]]
+        return qids[index], one.docs, two.docs
 
     @cached_property
     def _columns(self) -> list[list[Any]]:
         return [column.to_pylist() for column in self._rows.columns]
 
     @cached_property
+    def _parts(self) -> Mapping[int, Composite]:
+        return self._read_composites({*self._columns[2], *self._columns[3]})
+
+    @cached_property
     def _documents(self) -> dict[int, Stored]:
-        return self._fetch({*self._columns[2], *self._columns[3]})
+        return self._read_documents({doc for part in self._parts.values() for doc in part.docs})
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,40 +193,28 @@ class Match:
 
     @property
     def documents(self) -> tuple[str, ...]:
-        """The ids of the documents, left side first."""
-        return tuple(document.id for document in self._result.documents)
+        """The ids of the documents, in the order of the query's blocks."""
+        return tuple(document.id for document in self._result.present)
 
     @property
     def t0(self) -> int:
         """The time of the earliest document, in ticks."""
-        return min(document.ts for document in self._result.documents)
+        return self._result.composite.start
 
     @property
     def t1(self) -> int:
-        """The time of the latest document: when the match was complete."""
-        return max(document.ts for document in self._result.documents)
+        """When the match was complete: the time of the latest document, or of a deadline."""
+        return self._result.composite.ts
 
     @property
     def history(self) -> bool:
         """Whether all documents are from before their sources were followed."""
-        return all(document.history for document in self._result.documents)
+        return all(document.history for document in self._result.present)
 
     @property
     def publish(self) -> str | None:
         """The stream that the output document belongs to, if the query publishes."""
         return self._subscription.publish
-
-    @property
-    def arrived(self) -> tuple[int, int, int]:
-        """When the match arose: the clock then, its rank among arrivals, its oldest part."""
-        newest = max(self._result.documents, key=lambda document: document.rank)
-        first = min(document.first for document in self._result.documents)
-        return newest.clock, newest.rank + 1, first
-
-    @property
-    def version(self) -> int:
-        """The highest version of a document in the match; above 1 it is an update."""
-        return max(document.version for document in self._result.documents)
 
     @property
     def position(self) -> int:
@@ -215,9 +235,13 @@ class Match:
     def bindings(self) -> dict[str, list[Node]]:
         """Every variable of the query with its nodes, in document order."""
         by_variable: dict[str, list[Node]] = {}
-        for variable, (side, numbers) in self._bound.items():
-            tree, document = self._trees[side], self._result.documents[side].id
-            by_variable[variable] = [_node(document, tree, number) for number in numbers]
+        for variable, (place, numbers) in self._bound.items():
+            document = self._result.documents[place]
+            by_variable[variable] = [
+                _node(document.id, self._tree(document), number)
+                for number in numbers
+                if document is not None
+            ]
         wanted = self._compiled.normal.variables
         return {variable: by_variable[variable] for variable in wanted}
 
@@ -226,44 +250,74 @@ class Match:
         constructor = self._compiled.normal.select
         if constructor is None:
             return default_document(self._selected())
-        items: Mapping[str, list[Item]] = {
-            variable: [self._trees[side].items[number] for number in numbers]
-            for variable, (side, numbers) in self._bound.items()
-        }
-        return constructed_document(constructor, items)
+        return constructed_document(constructor, self._items)
 
     @property
     def _compiled(self) -> CompiledQuery:
         return self._reader.compiled(self._subscription.query)
 
+    def _tree(self, document: Stored) -> Tree:
+        return self._reader.tree(document.doc)
+
     @property
-    def _trees(self) -> list[Tree]:
-        return [self._reader.tree(document.doc) for document in self._result.documents]
+    def _patterns(self) -> list[Pattern]:
+        """The tree pattern of each document."""
+        return [self._compiled.patterns[component] for component in self._compiled.components]
+
+    @property
+    def _items(self) -> Mapping[str, Sequence[Item]]:
+        """The items of each variable, and the texts of aggregates."""
+        items: dict[str, Sequence[Item]] = {}
+        for variable, (place, numbers) in self._bound.items():
+            document = self._result.documents[place]
+            items[variable] = (
+                [] if document is None else [self._tree(document).items[n] for n in numbers]
+            )
+        values = self._result.composite.values
+        items.update((n, [v]) for n, v in zip(self._compiled.values, values, strict=True))
+        return items
 
     @cached_property
     def _nodes(self) -> list[list[list[int]]]:
-        """The bindings of each side's pattern nodes."""
+        """The bindings of the nodes of each document's pattern."""
         fixed: list[dict[str, frozenset[int]]] = [{} for _ in self._result.documents]
-        for (side, name), nodes in zip(self._subscription.outputs, self._result.nodes, strict=True):
-            fixed[side][name] = frozenset(nodes)
-        sides = zip(self._compiled.patterns, self._trees, fixed, strict=True)
-        return [bind(pattern, tree, chosen) for pattern, tree, chosen in sides]
+        for (place, name), nodes in zip(
+            self._subscription.outputs, self._result.nodes, strict=True
+        ):
+            fixed[place][name] = frozenset(nodes)
+        each = zip(self._patterns, self._result.documents, fixed, strict=True)
+        return [
+            [[] for _ in pattern.nodes]
+            if document is None
+            else bind(pattern, self._tree(document), chosen)
+            for pattern, document, chosen in each
+        ]
 
     @property
     def _bound(self) -> dict[str, tuple[int, list[int]]]:
-        """The side and the nodes of each variable."""
+        """The place of each variable's document, and its nodes there."""
         return {
-            node.variable: (side, self._nodes[side][number])
-            for side, pattern in enumerate(self._compiled.patterns)
+            node.variable: (place, self._nodes[place][number])
+            for place, pattern in enumerate(self._patterns)
             for number, node in enumerate(pattern.nodes)
             if node.variable is not None
         }
 
     def _selected(self) -> Iterator[Item]:
-        """Yield what the main paths select."""
-        for side, pattern in enumerate(self._compiled.patterns):
-            for number in self._nodes[side][pattern.main]:
-                yield self._trees[side].items[number]
+        """Yield what the main paths select, or for a sub-query what it constructs."""
+        components = self._compiled.components
+        made = {first: (last, element) for first, last, element in self._compiled.normal.made}
+        done = -1
+        for place, (component, pattern) in enumerate(zip(components, self._patterns, strict=True)):
+            document = self._result.documents[place]
+            if component <= done:
+                continue
+            if component in made:
+                done, constructor = made[component]
+                yield constructed(constructor, self._items)
+            elif document is not None:
+                for number in self._nodes[place][pattern.main]:
+                    yield self._tree(document).items[number]
 
 
 def _node(document: str, tree: Tree, number: int) -> Node:
@@ -362,7 +416,7 @@ class Matches(Sequence[Match]):
         return known
 
     def _continues(self, index: int) -> bool:
-        return index > 0 and _group(self._results[index - 1]) == _group(self._results[index])
+        return index > 0 and self._results.group(index - 1) == self._results.group(index)
 
     def _match(self, index: int, subscription: Subscription) -> Match:
         result = self._results[index]
@@ -379,8 +433,4 @@ class Matches(Sequence[Match]):
         nodes = zip(*(result.nodes for result in group), strict=True)
         united = tuple(tuple(sorted({n for each in column for n in each})) for column in nodes)
         head = group[0]
-        return Result(head.position, head.qid, head.documents, united)
-
-
-def _group(result: Result) -> tuple[int, ...]:
-    return (result.qid, *(document.doc for document in result.documents))
+        return replace(head, nodes=united)

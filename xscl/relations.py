@@ -50,6 +50,9 @@ CREATE OR REPLACE TEMP VIEW R_sub AS
     SELECT name AS subscription, template, qid FROM state.subscription;
 CREATE OR REPLACE TEMP VIEW rejected AS
     SELECT stream, id, reason, line, "column", message FROM state.rejected;
+CREATE OR REPLACE TEMP VIEW late AS
+    SELECT d.id AS docid, d.streams, d.ts AS timestamp, l.watermark, l.missed
+    FROM state.late l JOIN state.document d USING (doc);
 CREATE OR REPLACE TEMP VIEW documents AS
     SELECT id, streams, ts AS timestamp, version, history, origin FROM state.document;
 CREATE OR REPLACE TEMP VIEW subscriptions AS

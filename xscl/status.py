@@ -15,19 +15,22 @@ from xscl.store import Store
 
 # What `Matches` would expand to, without expanding it.
 _MATCHES = """
+WITH part AS (
+    SELECT doc, [doc] AS docs, first, version FROM state.document
+    UNION ALL SELECT doc, docs, first, version FROM state.composite)
 SELECT count(*) FILTER (NOT s.is_distinct)
-     + count(DISTINCT (s.number, r.doc1, r.doc2)) FILTER (s.is_distinct)
+     + count(DISTINCT (s.number, p1.docs, p2.docs)) FILTER (s.is_distinct)
 FROM state.result r JOIN state.subscription s USING (qid)
-JOIN state.document d1 ON d1.doc = r.doc1 JOIN state.document d2 ON d2.doc = r.doc2
-WHERE s.since <= least(d1.first, d2.first)
-  AND (s.updates OR (d1.version = 1 AND d2.version = 1))
+JOIN part p1 ON p1.doc = r.doc1 JOIN part p2 ON p2.doc = r.doc2
+WHERE s.since <= least(p1.first, p2.first)
+  AND (s.updates OR (p1.version = 1 AND p2.version = 1))
 """
 
 # In the order of the fields of `Status`.
 _COUNTS = f"""
 SELECT
     (SELECT count(*) FROM state.subscription),
-    (SELECT count(DISTINCT template) FROM state.subscription),
+    (SELECT count(*) FROM state.template),
     (SELECT count(DISTINCT qid) FROM state.subscription),
     (SELECT count(DISTINCT stream) FROM (
         SELECT name AS stream FROM state.stream

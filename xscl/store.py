@@ -20,7 +20,7 @@ import pyarrow as pa
 from templates import registry
 from xscl.errors import StoreError
 
-VERSION = 1
+VERSION = 2
 
 SCHEMA = """
 CREATE SCHEMA state;
@@ -31,10 +31,16 @@ CREATE TABLE state.document(
     clock BIGINT, rank BIGINT, base BIGINT, first BIGINT, hash BLOB, history BOOLEAN,
     origin VARCHAR);
 CREATE TABLE state.text(doc BIGINT, xml BLOB);
+CREATE TABLE state.composite(
+    doc BIGINT, docs BIGINT[], nodes INTEGER[], vals VARCHAR[], start BIGINT, ts BIGINT,
+    clock BIGINT, rank BIGINT, first BIGINT, version INTEGER, bases BIGINT[]);
+CREATE TABLE state.composite_stream(number INTEGER, definition VARCHAR);
 CREATE TABLE state.subscription(
     number INTEGER, name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER,
-    outputs VARCHAR[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
-    publish VARCHAR, reads VARCHAR[]);
+    outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
+    publish VARCHAR, reads VARCHAR[], ordered BOOLEAN);
+CREATE TABLE state.core(snapshot BLOB);
+CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT);
 CREATE TABLE state.result(
     position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]);
 CREATE TABLE state.ledger(query_id VARCHAR, batch_id BIGINT);

@@ -7,7 +7,9 @@ the caller's transaction takes back what a failing one has written.
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,6 +17,7 @@ from templates.registry import Registry
 from xscl.compile import CompiledQuery
 from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription, XsclError
 from xscl.match import Subscription
+from xscl.planner import Planned
 from xscl.store import Store
 
 
@@ -71,38 +74,28 @@ class Subscriptions:
         return bool(self._publishers)
 
     def add(
-        self, name: str, compiled: CompiledQuery, *, lateness: int, since: int, updates: bool
+        self, name: str, compiled: CompiledQuery, planned: Planned, *, since: int, updates: bool
     ) -> Subscription:
-        """Register a query under a name; `save` makes it durable."""
+        """Register a query, which is planned, under a name; `save` makes it durable."""
         self.refuse_taken(name)
         self._refuse_cycle(name, compiled)
+        root = planned.root
+        assert root is not None
         normal = compiled.normal
-        placed = self._registry.add(
-            compiled.reduced,
-            compiled.definitions,
-            normal.operator or "FOLLOWED BY",
-            normal.window,
-            lateness,
-            apart=compiled.apart,
-        )
-        graph = self._registry.members[placed.template].template.graph
-        outputs = tuple(
-            (node.side, compiled.variable(compiled.kept[at]) or "")
-            for node, at in zip(graph.nodes, placed.order, strict=True)
-            if node.output
-        )
+        places = {component: place for place, component in enumerate(root.components)}
         subscription = Subscription(
             self._next,
             name,
             compiled.source,
-            placed.template,
-            placed.qid,
-            outputs,
+            planned.placed[-1].template if root.plain else 0,
+            root.number,
+            tuple((places[normal.places[name]], name) for name in root.nodes),
             since,
             normal.distinct,
             updates,
             normal.publish,
             compiled.streams,
+            planned.ordered,
         )
         self._next += 1
         self._know(subscription)
@@ -115,8 +108,8 @@ class Subscriptions:
         self._store.insert("state.subscription", _table(self._new))
         self._new.clear()
 
-    def remove(self, name: str) -> tuple[int, ...]:
-        """Remove a subscription and return the pairs of variables that nothing uses any more."""
+    def remove(self, name: str) -> None:
+        """Remove a subscription; raises StreamInUse while others read what it publishes."""
         subscription = self[name]
         self._refuse_orphans(subscription)
         del self._by_name[name]
@@ -128,7 +121,6 @@ class Subscriptions:
             del self.by_qid[subscription.qid]
             self._store.fetch("DELETE FROM state.result WHERE qid = ?", [subscription.qid])
         self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
-        return self._registry.remove(subscription.qid)
 
     def _forget_publisher(self, subscription: Subscription) -> None:
         if subscription.publish is not None:
@@ -184,46 +176,45 @@ class Subscriptions:
                 hint="unsubscribe the readers first",
             )
 
+    def ordered_streams(self) -> set[str]:
+        """Return the published streams whose documents come from operators over time."""
+        found: set[str] = set()
+        growing = True
+        while growing:
+            before = len(found)
+            for publishers in self._publishers.values():
+                for one in publishers:
+                    if one.publish and (one.ordered or not found.isdisjoint(one.reads)):
+                        found.add(one.publish)
+            growing = len(found) > before
+        return found
+
     def _load(self) -> None:
         rows = self._store.fetch("SELECT * FROM state.subscription ORDER BY number")
-        uses: dict[int, int] = {}
         for row in rows:
-            uses[row[4]] = uses.get(row[4], 0) + 1
+            self._know(_from_row(*row))
+        uses = Counter(one.qid for one in self if one.template)
         self._registry.load(uses.items())
-        for row in rows:
-            self._know(self._from_row(*row))
         self._next = max((s.number for s in self), default=0) + 1
 
-    def _from_row(
-        self,
-        number: int,
-        name: str,
-        query: str,
-        template: int,
-        qid: int,
-        outputs: list[str],
-        since: int,
-        distinct: bool,
-        updates: bool,
-        publish: str | None,
-        reads: list[str],
-    ) -> Subscription:
-        graph = self._registry.members[template].template.graph
-        sides = [node.side for node in graph.nodes if node.output]
-        named = tuple(zip(sides, outputs, strict=True))
-        return Subscription(
-            number,
-            name,
-            query,
-            template,
-            qid,
-            named,
-            since,
-            distinct,
-            updates,
-            publish,
-            tuple(reads),
-        )
+
+def _from_row(
+    number: int,
+    name: str,
+    query: str,
+    template: int,
+    qid: int,
+    outputs: list[str],
+    places: list[int],
+    *rest: Any,
+) -> Subscription:
+    named = tuple(zip(places, outputs, strict=True))
+    since, distinct, updates, publish, reads, ordered = rest
+    return Subscription(
+        *(number, name, query, template, qid, named, since, distinct, updates, publish),
+        tuple(reads),
+        ordered,
+    )
 
 
 def _reachable(start: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
@@ -244,11 +235,13 @@ _SCHEMA = pa.schema(
         ("template", pa.int32()),
         ("qid", pa.int32()),
         ("outputs", pa.list_(pa.string())),
+        ("places", pa.list_(pa.int32())),
         ("since", pa.int64()),
         ("is_distinct", pa.bool_()),
         ("updates", pa.bool_()),
         ("publish", pa.string()),
         ("reads", pa.list_(pa.string())),
+        ("ordered", pa.bool_()),
     ]
 )
 
@@ -262,11 +255,13 @@ def _table(subscriptions: list[Subscription]) -> pa.Table:
             s.template,
             s.qid,
             [name for _, name in s.outputs],
+            [place for place, _ in s.outputs],
             s.since,
             s.distinct,
             s.updates,
             s.publish,
             list(s.reads),
+            s.ordered,
         )
         for s in subscriptions
     ]

@@ -1,86 +1,118 @@
-"""Value-join normal form: blocks, one operator, and comparisons of bound nodes.
+"""Normal form: components, joins in value-join normal form, and the operators over time.
 
-`x1/author = x4/author` becomes two nodes of their own, bound below x1 and x4;
-a comparison of one variable with a constant becomes a condition of its block.
-What is left are pairs of variables, one of each side (Hong 2009, section 6.4).
+The blocks of a query are its *components*, numbered from left to right; every
+operator covers a range of them.  The predicate of a JOIN or FOLLOWED BY is a
+union of disjuncts, each in value-join normal form (`valuejoin`).  Every variable
+has a name of its own (`renaming`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Literal, assert_never, cast
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, assert_never
 
-from xscl.errors import QueryError
 from xscl.language.faults import fault, near_miss, unsupported
+from xscl.language.folding import Folding, folding
+from xscl.language.renaming import distinct_names
+from xscl.language.scope import Scope, bound_steps, variables
 from xscl.language.syntax import (
-    And,
     Block,
-    Call,
-    Compare,
-    Comparison,
-    Condition,
-    Constant,
     Element,
     Embedded,
-    Exists,
     Expression,
     Fold,
     FollowedBy,
     Join,
     Next,
-    Not,
-    Operand,
-    Operator,
-    Or,
-    Path,
     Predicate,
     Query,
-    Span,
-    Step,
-    TextMatch,
-    VariablePath,
 )
+from xscl.language.valuejoin import Disjunct, Side, value_joins
 
-_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_ONLY_ONE_JOIN = "one JOIN or FOLLOWED BY between two blocks can be run now"
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A block: its component."""
+
+    component: int
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A JOIN or FOLLOWED BY; the window None is INF."""
+
+    left: Form
+    right: Form
+    operator: Literal["JOIN", "FOLLOWED BY"]
+    window: int | None
+    disjuncts: tuple[Disjunct, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """NEXT."""
+
+    left: Form
+    right: Form
+    predicate: Predicate | None
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """FOLD."""
+
+    left: Form
+    right: Form
+    folding: Folding
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """NOT FOLLOWED BY; with `otherwise` FOLLOWED BY ... ELSE."""
+
+    left: Form
+    right: Form
+    predicate: Predicate | None
+    window: int
+    otherwise: bool
+
+
+Form: TypeAlias = "Scan | Joined | Following | Folded | Absent"
 
 
 @dataclass(frozen=True, slots=True)
 class NormalQuery:
-    """A query in value-join normal form.
+    """A query in normal form.
 
-    `equalities` and `residuals` name variables, the left side's first; derived
-    ones begin with `$`.  `outputs` are the user's variables in the join
-    predicate, `variables` all of them, in order of appearance.
+    `blocks` are the components as the user wrote them; `places` says in which
+    one each variable is bound, in order of appearance.  `outputs` are the
+    variables that occur in a predicate.
+    `made` are the constructors of sub-queries, each with its first and last component.
     """
 
+    form: Form
     blocks: tuple[Block, ...]
-    operator: Literal["JOIN", "FOLLOWED BY"] | None
-    window: int | None
-    equalities: tuple[tuple[str, str], ...]
-    residuals: tuple[tuple[str, Literal["!="], str], ...]
+    places: Mapping[str, int]
     outputs: tuple[str, ...]
-    variables: tuple[str, ...]
     select: Element | None
     distinct: bool
     publish: str | None
+    made: tuple[tuple[int, int, Element], ...]
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The variables of a match, in order of appearance."""
+        covered = components(self.form)
+        return tuple(name for name, place in self.places.items() if place in covered)
 
 
 def normalise(query: Query, source: str) -> NormalQuery:
     """Return a query in normal form; raises QueryError, and NotSupported for what comes later."""
-    expression = query.expression
-    join = None if isinstance(expression, Block) else _plain_join(expression, source)
-    parts = (expression,) if join is None else (join.left, join.right)
-    blocks = tuple(_block(part, source) for part in parts)
-    form = _Form(source, blocks)
-    if join is not None:
-        if join.predicate is not None:
-            form.add(join.predicate)
-        if not form.equalities:
-            raise _no_equality(source, join.span)
-    _check_select(query.select, form.variables, source)
-    for block in blocks:
+    reader = _Reader(source)
+    form = reader.form(distinct_names(query.expression, source))
+    reader.check(query.select, reader.names(form))
+    for block in reader.blocks:
         if block.stream == query.publish:
             raise fault(
                 source,
@@ -89,241 +121,188 @@ def normalise(query: Query, source: str) -> NormalQuery:
                 "publish under another name",
             )
     return NormalQuery(
-        tuple(form.blocks),
-        None if join is None else "JOIN" if isinstance(join, Join) else "FOLLOWED BY",
-        None if join is None else join.window.ticks,
-        tuple(dict.fromkeys(form.equalities)),
-        tuple(dict.fromkeys(form.residuals)),
-        tuple(dict.fromkeys(form.outputs)),
-        tuple(form.variables),
+        form,
+        tuple(reader.blocks),
+        reader.places,
+        tuple(name for name in dict.fromkeys(reader.mentioned) if name in reader.places),
         query.select,
         query.distinct,
         query.publish,
+        tuple(reader.made),
     )
 
 
-def _plain_join(expression: Expression, source: str) -> Join | FollowedBy:
-    match expression:
-        case Next(span=span):
-            raise unsupported(source, span, "NEXT", _ONLY_ONE_JOIN)
-        case Fold(span=span):
-            raise unsupported(source, span, "FOLD", _ONLY_ONE_JOIN)
-        case Query(span=span):
-            raise unsupported(source, span, "a sub-query", _ONLY_ONE_JOIN)
-        case FollowedBy(negated=True, span=span):
-            raise unsupported(source, span, "NOT FOLLOWED BY", _ONLY_ONE_JOIN)
-        case FollowedBy(otherwise=True, span=span):
-            raise unsupported(source, span, "ELSE", _ONLY_ONE_JOIN)
-        case Join() | FollowedBy():
-            return expression
-        case Block():
-            raise AssertionError("a block is no join")
+def components(form: Form) -> tuple[int, ...]:
+    """Return the components of a form's results; NOT FOLLOWED BY has those of its left input."""
+    match form:
+        case Scan(component):
+            return (component,)
+        case Absent(left, otherwise=False):
+            return components(left)
+        case Joined() | Following() | Folded() | Absent():
+            return (*components(form.left), *components(form.right))
         case _:
-            assert_never(expression)
+            assert_never(form)
 
 
-def _block(expression: Expression, source: str) -> Block:
-    if isinstance(expression, Block):
-        return expression
-    inner = expression if isinstance(expression, Query) else _plain_join(expression, source)
-    what = "a sub-query" if isinstance(inner, Query) else "a chain of joins"
-    raise unsupported(source, inner.span, what, _ONLY_ONE_JOIN)
+def lateness_of(query: NormalQuery, lateness: Callable[[str], int]) -> int:
+    """Return the lateness of a query's results: its streams' largest, and the time of deadlines."""
 
-
-def _no_equality(source: str, span: Span) -> QueryError:
-    return unsupported(
-        source,
-        span,
-        "a join without an equality between its sides",
-        "add one, for example {x2 = x5, 1 d}",
-    )
-
-
-class _Form:
-    """The blocks and comparisons while the predicate is taken apart."""
-
-    def __init__(self, source: str, blocks: tuple[Block, ...]) -> None:
-        self.source = source
-        self.blocks = list(blocks)
-        self.equalities: list[tuple[str, str]] = []
-        self.residuals: list[tuple[str, Literal["!="], str]] = []
-        self.outputs: list[str] = []
-        self.sides: dict[str, int] = {}
-        self._derived = 0
-        self._between_sides: set[tuple[Operator, VariablePath, VariablePath]] = set()
-        for side, block in enumerate(blocks):
-            for step in _steps(block.steps):
-                if step.variable is not None:
-                    self._know(step.variable, side, step.variable_span)
-
-    @property
-    def variables(self) -> list[str]:
-        """The user's variables, in order of appearance."""
-        return [variable for variable in self.sides if not variable.startswith("$")]
-
-    def _know(self, variable: str, side: int, span: Span) -> None:
-        if variable in self.sides:
-            raise fault(
-                self.source, span, f"the variable {variable!r} is bound twice", "use two names"
-            )
-        self.sides[variable] = side
-
-    def add(self, predicate: Predicate) -> None:
-        """Take one predicate apart."""
-        match predicate:
-            case And(parts):
-                for part in parts:
-                    self.add(part)
-            case Comparison():
-                self._comparison(predicate)
-            case Call(
-                "contains" | "starts-with", (VariablePath() as operand, Constant(str() as v))
-            ):
-                function = cast(Literal["contains", "starts-with"], predicate.function)
-                self._condition(operand, TextMatch(function, Path((), operand.path.text), v))
-            case Call():
-                raise unsupported(
-                    self.source, predicate.span, f"{predicate.function}() in a join predicate"
-                )
-            case Or():
-                raise unsupported(self.source, predicate.span, "OR in a join predicate")
-            case Not():
-                raise unsupported(self.source, predicate.span, "NOT in a join predicate")
-
-    def _comparison(self, comparison: Comparison) -> None:
-        left, right, operator = comparison.left, comparison.right, comparison.operator
-        if isinstance(left, Constant):
-            left, right = right, left
-            operator = cast(Operator, _MIRRORED[operator])
-        match left, right:
-            case VariablePath(), Constant(value):
-                self._condition(left, Compare(Path(), operator, value))
-            case VariablePath(), VariablePath():
-                self._between(left, operator, right, comparison.span)
+    def of(form: Form) -> int:
+        match form:
+            case Scan(component):
+                return lateness(query.blocks[component].stream)
+            case Absent(left, right, _, window):
+                return max(of(left), of(right)) + window
+            case Joined() | Following() | Folded():
+                return max(of(form.left), of(form.right))
             case _:
-                raise self._not_plain(left, right, comparison.span)
+                assert_never(form)
 
-    def _not_plain(self, left: Operand, right: Operand, span: Span) -> QueryError:
-        for operand in (left, right):
-            if isinstance(operand, Call):
-                return unsupported(self.source, operand.span, f"{operand.function}() in a join")
-            if not isinstance(operand, VariablePath | Constant):
-                return unsupported(self.source, operand.span, "arithmetic in a join predicate")
-        return fault(self.source, span, "this compares no variables")
-
-    def _between(
-        self, left: VariablePath, operator: Operator, right: VariablePath, span: Span
-    ) -> None:
-        sides = self._side(left), self._side(right)
-        if sides[0] == sides[1]:
-            raise unsupported(self.source, span, "comparing two variables of the same side")
-        if operator not in ("=", "!="):
-            raise unsupported(self.source, span, f"{operator!r} between documents")
-        if sides[0] == 1:
-            left, right = right, left
-        # The same comparison again says nothing new; it must not make further nodes.
-        if (operator, left, right) in self._between_sides:
-            return
-        self._between_sides.add((operator, left, right))
-        one, two = self._bound(left), self._bound(right)
-        if operator == "=":
-            self.equalities.append((one, two))
-        else:
-            self.residuals.append((one, "!=", two))
-
-    def _side(self, operand: VariablePath) -> int:
-        side = self.sides.get(operand.variable)
-        if side is None:
-            hint = near_miss(operand.variable, self.variables)
-            raise fault(
-                self.source, operand.span, f"the variable {operand.variable!r} is not bound", hint
-            )
-        self.outputs.append(operand.variable)
-        return side
-
-    def _bound(self, operand: VariablePath) -> str:
-        """Return the variable of an operand: its own, or a derived one for a path on it."""
-        if operand.path == Path():
-            return operand.variable
-        if operand.path.text is not None:
-            raise unsupported(self.source, operand.span, "text() in a join")
-        self._derived += 1
-        derived = f"${self._derived}"
-        *inner, last = operand.path.steps
-        steps = (*inner, replace(last, variable=derived))
-        self.sides[derived] = self.sides[operand.variable]
-        self._attach(operand.variable, Exists(Path(steps)))
-        return derived
-
-    def _condition(self, operand: VariablePath, condition: Compare | TextMatch) -> None:
-        """Make a condition on one variable part of its block."""
-        self._side(operand)
-        path = Path(operand.path.steps, operand.path.text)
-        match condition:
-            case Compare(_, operator, value):
-                self._attach(operand.variable, Compare(path, operator, value))
-            case TextMatch(function, _, value):
-                self._attach(operand.variable, TextMatch(function, path, value))
-
-    def _attach(self, variable: str, condition: Condition) -> None:
-        side = self.sides[variable]
-        block = self.blocks[side]
-        self.blocks[side] = replace(block, steps=_with(block.steps, variable, condition))
+    return of(query.form)
 
 
-def _with(steps: tuple[Step, ...], variable: str, condition: Condition) -> tuple[Step, ...]:
-    """Return steps with one more condition at the step that binds a variable."""
-    return tuple(
-        replace(
-            step,
-            conditions=(
-                *(_within(c, variable, condition) for c in step.conditions),
-                *((condition,) if step.variable == variable else ()),
-            ),
+class _Reader:
+    """Numbers the blocks of an expression and takes its operators, the inner ones first."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+        self.blocks: list[Block] = []
+        self.places: dict[str, int] = {}
+        self.mentioned: list[str] = []
+        self.made: list[tuple[int, int, Element]] = []
+
+    def form(self, expression: Expression) -> Form:
+        """Return the normal form of an expression."""
+        match expression:
+            case Block(_, steps):
+                self.places.update(
+                    (step.variable, len(self.blocks))
+                    for step in bound_steps(steps)
+                    if step.variable is not None
+                )
+                self.blocks.append(expression)
+                return Scan(len(self.blocks) - 1)
+            case Query():
+                return self._subquery(expression)
+            case Join() | FollowedBy(negated=False, otherwise=False):
+                return self._joined(expression)
+            case FollowedBy():
+                return self._absent(expression)
+            case Next():
+                left, right, scope = self._inputs(expression)
+                predicate = self._resolved(expression.predicate, scope)
+                return Following(left, right, predicate)
+            case Fold():
+                left, right, scope = self._inputs(expression)
+                found = folding(expression, scope)
+                self.mentioned.extend(found.mentioned)
+                return Folded(left, right, found)
+            case _:
+                assert_never(expression)
+
+    def check(self, select: Element | None, known: tuple[str, ...]) -> None:
+        """Raise for a variable in a constructor that nothing binds."""
+        for embedded in _embedded(select) if select is not None else ():
+            if embedded.variable not in known:
+                message = f"the variable {embedded.variable!r} is not bound"
+                hint = near_miss(embedded.variable, known)
+                raise fault(self.source, embedded.span, message, hint)
+
+    def _subquery(self, query: Query) -> Form:
+        if query.distinct:
+            hint = "write it outside"
+            raise unsupported(self.source, query.span, "SELECT DISTINCT in a sub-query", hint)
+        if query.publish is not None:
+            hint = "subscribe the sub-query by itself, and read the stream that it publishes"
+            raise unsupported(self.source, query.span, "PUBLISH in a sub-query", hint)
+        form = self.form(query.expression)
+        if query.select is not None:
+            self.check(query.select, self.names(form))
+            covered = components(form)
+            self.made.append((covered[0], covered[-1], query.select))
+        return form
+
+    def _inputs(self, expression: Join | FollowedBy | Next | Fold) -> tuple[Form, Form, Scope]:
+        left, right = self.form(expression.left), self.form(expression.right)
+        return left, right, Scope(self.source, self.names(left), self.names(right))
+
+    def names(self, form: Form) -> tuple[str, ...]:
+        """Return the variables and aggregates of a form's results."""
+        covered = components(form)
+        return (
+            *(name for name, place in self.places.items() if place in covered),
+            *aggregates(form),
         )
-        for step in steps
-    )
 
+    def _resolved(
+        self, predicate: Predicate | None, scope: Scope, *, paths: bool = False
+    ) -> Predicate | None:
+        if predicate is None:
+            return None
+        found = scope.resolved(predicate, paths=paths)
+        self.mentioned.extend(variables(found))
+        return found
 
-def _within(outer: Condition, variable: str, condition: Condition) -> Condition:
-    match outer:
-        case Exists(path):
-            return Exists(replace(path, steps=_with(path.steps, variable, condition)))
-        case And(parts):
-            return And(tuple(_within(part, variable, condition) for part in parts))
-        case _:
-            return outer
+    def _joined(self, expression: Join | FollowedBy) -> Form:
+        left, right, scope = self._inputs(expression)
+        predicate = self._resolved(expression.predicate, scope, paths=True)
+        window = expression.window.ticks
+        sides = self._side(left), self._side(right)
+        found = value_joins(predicate, sides, self.source, expression.span, window is not None)
+        operator: Literal["JOIN", "FOLLOWED BY"]
+        operator = "JOIN" if isinstance(expression, Join) else "FOLLOWED BY"
+        return Joined(left, right, operator, window, found)
 
+    def _side(self, form: Form) -> Side:
+        block = self.blocks[form.component] if isinstance(form, Scan) else None
+        unbound = (name for part in _alternatives(form) for name in self.names(part.right))
+        return Side(block, frozenset(self.names(form)), frozenset(unbound))
 
-def _steps(steps: Iterable[Step]) -> Iterator[Step]:
-    """Yield the steps of a path and of the branches that may bind, in order."""
-    for step in steps:
-        yield step
-        for condition in step.conditions:
-            yield from _condition_steps(condition)
-
-
-def _condition_steps(condition: Condition) -> Iterator[Step]:
-    match condition:
-        case Exists(path):
-            yield from _steps(path.steps)
-        case And(parts):
-            for part in parts:
-                yield from _condition_steps(part)
-        case _:
-            return
-
-
-def _check_select(select: Element | None, variables: list[str], source: str) -> None:
-    """Raise for a variable in the constructor that no block binds."""
-    for embedded in _embedded(select) if select is not None else ():
-        if embedded.variable not in variables:
+    def _absent(self, expression: FollowedBy) -> Form:
+        left, right, scope = self._inputs(expression)
+        predicate = self._resolved(expression.predicate, scope)
+        window = expression.window.ticks
+        if window is None:
+            name = "NOT FOLLOWED BY" if expression.negated else "FOLLOWED BY ... ELSE"
             raise fault(
-                source,
-                embedded.span,
-                f"the variable {embedded.variable!r} is not bound",
-                near_miss(embedded.variable, variables),
+                self.source,
+                expression.span,
+                f"{name} needs a window: without one it is never certain that nothing comes",
+                "for example {x2 = x5, 1 w}",
             )
+        return Absent(left, right, predicate, window, expression.otherwise)
+
+
+def _alternatives(form: Form) -> Iterator[Absent]:
+    """Yield each ELSE whose results a form has."""
+    match form:
+        case Scan():
+            return
+        case Absent(left, otherwise=False):
+            yield from _alternatives(left)
+        case Joined() | Following() | Folded() | Absent():
+            yield from _alternatives(form.left)
+            yield from _alternatives(form.right)
+            if isinstance(form, Absent):
+                yield form
+        case _:
+            assert_never(form)
+
+
+def aggregates(form: Form) -> tuple[str, ...]:
+    """Return the names that the FOLDs of a form make."""
+    match form:
+        case Scan():
+            return ()
+        case Absent(left, otherwise=False):
+            return aggregates(left)
+        case Joined() | Following() | Folded() | Absent():
+            own = form.folding.aggregates if isinstance(form, Folded) else ()
+            below = (*aggregates(form.left), *aggregates(form.right))
+            return (*below, *(name for name, _ in own))
+        case _:
+            assert_never(form)
 
 
 def _embedded(element: Element) -> Iterator[Embedded]:

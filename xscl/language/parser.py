@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache, partial
 from importlib import resources
 
@@ -22,8 +23,11 @@ from xscl.language.syntax import (
     Block,
     Call,
     Embedded,
+    NameTest,
+    Operand,
     Query,
     Span,
+    Step,
     VariablePath,
 )
 
@@ -49,8 +53,19 @@ def parse(text: str) -> Query:
 
 
 def parse_block(text: str) -> Block:
-    """Return a block, as it is printed in the definition of a variable."""
-    return Queries(text).block(_read(text, text, "block_start").children[0])
+    """Return a block, as it is printed in the definition of a variable; perhaps a derived one."""
+    block, *derived = _read(text, text, "block_start").children
+    read = Queries(text).block(block)
+    if not derived:
+        return read
+    step = Step(NameTest(None, None), derived=Queries(text, here=True).operand(derived[0]))
+    return replace(read, steps=(*read.steps, step))
+
+
+def parse_operand(text: str) -> Operand:
+    """Return an operand over one node, `.`, as it is printed in a definition."""
+    read = _read(text, text, "formula_start")
+    return Queries(text, here=True).operand(read.children[0])
 
 
 def _declared(text: str) -> dict[str, str]:

@@ -41,12 +41,8 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
 )
+from xscl.xpath.functions import FUNCTIONS
 
-FUNCTIONS = (
-    *("contains", "starts-with", "lower-case", "upper-case", "normalize-space", "concat"),
-    *("substring", "substring-before", "substring-after", "string-length", "translate"),
-    *("string", "number", "round", "floor", "ceiling"),
-)
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -239,8 +235,13 @@ class Paths:
         arguments = formulas(call)
         if name.lower() == "not" and len(arguments) == 1:
             return Not(self._unbound(self.condition(arguments[0]), arguments[0]), sign(call))
-        if name in FUNCTIONS and name not in ("contains", "starts-with"):
-            raise unsupported(self.source, span_of(call), f"{name}() in a condition")
+        if name in FUNCTIONS:
+            raise unsupported(
+                self.source,
+                span_of(call),
+                f"{name}() in a condition",
+                "bind the node, and write the comparison between the braces of a join",
+            )
         if name not in ("contains", "starts-with"):
             raise fault(
                 self.source,

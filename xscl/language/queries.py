@@ -22,7 +22,7 @@ from xscl.language.larktree import (
     tree_of,
 )
 from xscl.language.limits import UNITS
-from xscl.language.paths import FUNCTIONS, Paths
+from xscl.language.paths import Paths
 from xscl.language.syntax import (
     And,
     Arithmetic,
@@ -47,8 +47,10 @@ from xscl.language.syntax import (
     VariablePath,
     Window,
 )
+from xscl.xpath.functions import FUNCTIONS
 
 MAX_WINDOW = 1 << 62
+_TESTS = {"contains": ("value", "value"), "starts-with": ("value", "value")}
 
 
 class Queries(Paths):
@@ -59,8 +61,11 @@ class Queries(Paths):
         source: str,
         constructors: Iterable[Element] = (),
         declared: Mapping[str, str] = MappingProxyType({}),
+        *,
+        here: bool = False,
     ) -> None:
         super().__init__(source, declared)
+        self._here = here  # operands start at a node that is called `.`
         self._constructors = iter(constructors)
 
     # -- Queries and stream expressions ----------------------------------------------------
@@ -258,18 +263,37 @@ class Queries(Paths):
                 operator = cast(Any, str(sign).lower())
                 return Arithmetic(operator, self.operand(left), self.operand(right), span)
             case "path" if calls(tree):
-                call = tree_of(tree.children[0])
-                name = function_name(call)
-                if name not in FUNCTIONS:
-                    hint = near_miss(name, FUNCTIONS) or f"functions are {', '.join(FUNCTIONS)}"
-                    raise fault(self.source, span, f"unknown function {name}()", hint)
-                return Call(name, tuple(map(self.operand, formulas(call))), span)
+                return self._call(tree_of(tree.children[0]), span)
             case "path":
                 return self._variable_path(tree)
             case _:
                 raise fault(self.source, span, "this has no value to compare")
 
+    def _call(self, tree: Tree[Token], span: Span) -> Call:
+        name = function_name(tree)
+        if name not in (*FUNCTIONS, *_TESTS):
+            known = (*_TESTS, *FUNCTIONS)
+            hint = near_miss(name, known) or f"functions are {', '.join(known)}"
+            raise fault(self.source, span, f"unknown function {name}()", hint)
+        arguments = tuple(map(self.operand, formulas(tree)))
+        wanted = FUNCTIONS[name].arguments if name in FUNCTIONS else _TESTS[name]
+        if len(arguments) != len(wanted):
+            several = "" if len(wanted) == 1 else "s"
+            message = f"{name}() takes {len(wanted)} argument{several}, not {len(arguments)}"
+            raise fault(self.source, span, message)
+        for argument, kind in zip(arguments, wanted, strict=True):
+            if isinstance(argument, Call) and argument.function in _TESTS:
+                message = f"{argument.function}() is a predicate, not a value"
+                raise fault(self.source, argument.span, message)
+            text = isinstance(argument, Constant) and isinstance(argument.value, str)
+            if kind == "constant" and not text:
+                message = f"the second argument of {name}() is a string in quotes"
+                raise fault(self.source, argument.span, message)
+        return Call(name, arguments, span)
+
     def _variable_path(self, tree: Tree[Token]) -> VariablePath:
+        if self._here:
+            return VariablePath("", self.path(tree))
         path = self.path(tree, variable=True)
         first = path.steps[0] if path.steps else None
         if first is not None and first.conditions:

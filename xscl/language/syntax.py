@@ -67,7 +67,9 @@ class NameTest:
 class Step:
     """One step of a path: an axis, a name test, conditions and perhaps a variable.
 
-    `descendant` is `//` in front of the step, `attribute` an `@`.
+    `descendant` is `//` in front of the step, `attribute` an `@`.  A step with
+    `derived` stands for no node of the document but for the values of an
+    operand at the node above it, which is called `.` (a variable without a name).
     """
 
     test: NameTest
@@ -75,6 +77,7 @@ class Step:
     attribute: bool = False
     conditions: tuple[Condition, ...] = ()
     variable: str | None = None
+    derived: Operand | None = None
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     variable_span: Span = field(default=NOWHERE, compare=False, repr=False)
 

@@ -54,7 +54,9 @@ def unparse(node: Printable) -> str:
         case Query():
             return _query(node)
         case Block(stream, steps):
-            return stream + "".join(map(_step, steps))
+            derived = steps[-1].derived if steps else None
+            tail = "" if derived is None else f" | {_operand(derived)}"
+            return stream + "".join(map(_step, steps)) + tail
         case Join() | FollowedBy() | Next() | Fold():
             return _operation(node)
         case Window():
@@ -186,6 +188,8 @@ def _rest(path: Path) -> str:
 
 
 def _step(step: Step) -> str:
+    if step.derived is not None:
+        return ""
     slash = "//" if step.descendant else "/"
     at = "@" if step.attribute else ""
     bound = "" if step.variable is None else f"->{step.variable}"
@@ -212,7 +216,7 @@ def _name(test: NameTest) -> str:
 def _operand(operand: Operand) -> str:
     match operand:
         case VariablePath(variable, path):
-            return variable + _rest(path)
+            return (variable or ".") + _rest(path)
         case Decorated(number, name):
             return f"${number or ''}.{name}"
         case Constant(value):

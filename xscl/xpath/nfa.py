@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from xscl.language.syntax import Block, Compare, Condition, Exists, NameTest, Path, Step
+from xscl.language.syntax import Block, Compare, Condition, Exists, NameTest, Operand, Path, Step
 
 Symbol: TypeAlias = str  # a name in Clark notation, that of an attribute behind an `@`
 
@@ -70,7 +70,9 @@ class Entry:
     """A pair of variables whose bindings are wanted.
 
     `path` are the places between the two, lowest first; `distance` is its
-    length where it has no `//`, so that the upper node is known at once.
+    length where it has no `//`, so that the upper node is known at once.  With
+    `derived` the second variable stands for the values of that operand at the
+    node, and so does the first, if `alone`.
     """
 
     pair: int
@@ -79,6 +81,13 @@ class Entry:
     path: tuple[Place, ...]
     distance: int | None
     valued: bool
+    derived: Operand | None = None
+    alone: bool = False
+
+    @property
+    def plain(self) -> bool:
+        """Whether a document's structure alone says what is bound."""
+        return self.second.plain and self.derived is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +113,7 @@ def guard(state: State) -> Guarded:
             if demanded is not None:
                 where, path, value = demanded
                 by_value.setdefault((where, path), {}).setdefault(value, []).append(entry)
-            elif not entry.second.plain:
+            elif not entry.plain:
                 others.append(entry)
         state.guarded = Guarded(by_value, others)
     return state.guarded
@@ -165,6 +174,9 @@ class Automaton:
     def add(self, pair: int, first: Block, second: Block, valued: bool) -> None:
         """Ask for the bindings of a pair of variables; asking again replaces the entry."""
         self.remove(pair)
+        derived = second.steps[-1].derived
+        alone = first.steps[-1].derived is not None
+        first, second = _nodes(first), _nodes(second)
         lower = self._place(second)
         upper = lower
         for _ in range(len(second.steps) - len(first.steps)):
@@ -172,7 +184,7 @@ class Automaton:
             upper = upper.parent
         path = lower.path_from(upper)
         distance = None if any(place.descendant for place in path) else len(path)
-        entry = Entry(pair, upper, lower, path, distance, valued)
+        entry = Entry(pair, upper, lower, path, distance, valued, derived, alone)
         self._entries[pair] = lower.state.entries[pair] = entry
         lower.state.guarded = None
         self._count(lower, 1)
@@ -262,6 +274,13 @@ class Automaton:
             found = Configuration(tuple(reached), tuple(active), hits)
             self._configurations[key] = found
         return found
+
+
+def _nodes(block: Block) -> Block:
+    """Return a block without a derived step at its end."""
+    if block.steps[-1].derived is None:
+        return block
+    return replace(block, steps=block.steps[:-1])
 
 
 def _unlink(parent: State, child: State) -> None:

@@ -83,7 +83,7 @@ def _grow(nodes: list[PatternNode], steps: tuple[Step, ...], parent: int | None)
     for step in steps:
         conditions = tuple(_conjuncts(step.conditions))
         plain = canonical(tuple(c for c in conditions if not _binds(c)))
-        bare = Step(step.test, step.descendant, step.attribute, plain)
+        bare = Step(step.test, step.descendant, step.attribute, plain, derived=step.derived)
         nodes.append(PatternNode(bare, parent, step.variable))
         parent = len(nodes) - 1
         for condition in conditions:

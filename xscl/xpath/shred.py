@@ -20,7 +20,8 @@ import pyarrow as pa
 from lxml import etree
 
 from templates.relations import BINDINGS, NODES, TIMES, VALUES, Witnesses
-from xscl.language.syntax import Condition, Path
+from xscl.language.syntax import Condition, Operand, Path
+from xscl.residual import texts_of
 from xscl.xpath.navigate import holds, select
 from xscl.xpath.nfa import Automaton, Configuration, Entry, Place, State, guard
 from xscl.xpath.values import Attribute, Item, string_value
@@ -47,7 +48,10 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
     columns = _Columns()
     for arrival in arrivals:
         columns.times.append(
-            (arrival.doc, arrival.ts, arrival.clock, arrival.rank, arrival.base, arrival.first)
+            (
+                *(arrival.doc, arrival.ts, arrival.ts, arrival.clock),
+                *(arrival.rank, arrival.base, arrival.first),
+            )
         )
         walk = run(automaton, arrival.streams, arrival.root)
         if walk is not None:
@@ -104,6 +108,8 @@ class Walk:
     _sets: dict[Place, frozenset[int]] = field(default_factory=dict)
     _held: dict[tuple[int, int], bool] = field(default_factory=dict)
     _texts: dict[tuple[State, Path], frozenset[str]] = field(default_factory=dict)
+    _derived: dict[tuple[Operand, int], list[tuple[int, str]]] = field(default_factory=dict)
+    _made: int = 0
 
     @property
     def found(self) -> dict[State, list[int]]:
@@ -122,6 +128,16 @@ class Walk:
             for node in self.matches(entry.second)
             for upper in self._uppers(entry, node)
         ]
+
+    def derive(self, operand: Operand, node: int) -> list[tuple[int, str]]:
+        """Return the derived nodes of an operand at a node, numbered behind all others."""
+        known = self._derived.get((operand, node))
+        if known is None:
+            texts = texts_of(operand)(self.items[node])
+            first = len(self.items) + self._made
+            known = self._derived[operand, node] = list(enumerate(texts, first))
+            self._made += len(known)
+        return known
 
     def matches(self, place: Place) -> list[int]:
         """Return the nodes that a place matches, ascending."""
@@ -231,16 +247,14 @@ def _shape_of(walk: Walk) -> Shape:
     rows = [
         (entry.pair, first, second, second if entry.valued else None)
         for entry in entries
-        if entry.second.plain
+        if entry.plain
         for first, second in walk.rows(entry)
     ]
     pairs, firsts, seconds, wanted = zip(*rows, strict=True) if rows else ((), (), (), ())
     valued = tuple(sorted({node for node in wanted if node is not None}))
     nodes = frozenset(firsts) | frozenset(seconds)
     conditional = tuple(
-        state
-        for state in walk.found
-        if any(not entry.second.plain for entry in state.entries.values())
+        state for state in walk.found if any(not entry.plain for entry in state.entries.values())
     )
     return Shape(pairs, firsts, seconds, wanted, nodes, valued, conditional)
 
@@ -249,7 +263,7 @@ class _Columns:
     """The columns of a batch's witnesses while they grow."""
 
     def __init__(self) -> None:
-        self.times: list[tuple[int, int, int, int, int, int]] = []
+        self.times: list[tuple[int, ...]] = []
         self._bindings: tuple[list[int], list[int], list[int], list[int], list[int | None]]
         self._bindings = ([], [], [], [], [])
         self._nodes: tuple[list[int], list[int], list[int | None]] = ([], [], [])
@@ -267,7 +281,10 @@ class _Columns:
         values.extend([None if node is None else value[node] for node in shape.wanted])
         nodes = set(shape.nodes)
         for entry in (e for state in shape.conditional for e in walk.guarded(state)):
-            for first, second in walk.rows(entry):
+            rows = walk.rows(entry)
+            if entry.derived is not None:
+                rows = self._derive(entry, entry.derived, rows, walk, value)
+            for first, second in rows:
                 if entry.valued and second not in value:
                     value[second] = self._value(walk.items[second])
                 docs.append(doc)
@@ -283,9 +300,29 @@ class _Columns:
         self._nodes[1].extend(ordered)
         self._nodes[2].extend([value.get(node) for node in ordered])
 
+    def _derive(
+        self,
+        entry: Entry,
+        operand: Operand,
+        rows: list[tuple[int, int]],
+        walk: Walk,
+        value: dict[int, int],
+    ) -> list[tuple[int, int]]:
+        """Return the rows of derived nodes, and note their values."""
+        made = []
+        for upper, node in rows:
+            for number, text in walk.derive(operand, node):
+                value[number] = self._row(text)
+                made.append((number if entry.alone else upper, number))
+        return made
+
     def _value(self, item: Item) -> int:
         """Return the row of an item's string value."""
-        row = self._rows.setdefault(string_value(item), len(self._documents))
+        return self._row(string_value(item))
+
+    def _row(self, text: str) -> int:
+        """Return the row of a string value."""
+        row = self._rows.setdefault(text, len(self._documents))
         if row == len(self._documents):
             self._documents.append(0)
         return row

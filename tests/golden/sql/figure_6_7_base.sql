@@ -45,7 +45,7 @@ WHERE
   AND (
     CASE
       WHEN t.op = 0
-      THEN ts1.ts - ts0.ts > 0 AND ts1.ts - ts0.ts <= t.wl
+      THEN ts1.start - ts0.ts > 0 AND ts1.ts - ts0.ts <= t.wl
       ELSE ABS(ts1.ts - ts0.ts) <= t.wl
     END
     AND CASE

@@ -19,6 +19,6 @@ WHERE
   AND v1.above1 = v0.above1
   AND v1.above2 = v0.above2
   AND (
-    CASE WHEN t.op = 0 THEN v0.gap > 0 AND v0.gap <= t.wl ELSE ABS(v0.gap) <= t.wl END
+    CASE WHEN t.op = 0 THEN v0.lead > 0 AND v0.gap <= t.wl ELSE ABS(v0.gap) <= t.wl END
     AND v0.age <= t.keep
   )

@@ -8,9 +8,20 @@ import pytest
 
 from tests.xscl.language.queries import TABLE_6_2
 from xscl.errors import QueryError
-from xscl.language.normalform import NormalQuery, normalise
+from xscl.language.normalform import (
+    Folded,
+    Following,
+    Joined,
+    NormalQuery,
+    Scan,
+    components,
+    normalise,
+)
 from xscl.language.parser import parse
+from xscl.language.scope import bound_steps
+from xscl.language.syntax import Join, Predicate
 from xscl.language.unparse import unparse
+from xscl.language.valuejoin import Disjunct
 
 GOLDEN = File(__file__).resolve().parents[2] / "golden" / "language"
 
@@ -19,66 +30,84 @@ def normal(text: str) -> NormalQuery:
     return normalise(parse(text), text)
 
 
-def joined(predicate: str) -> NormalQuery:
-    return normal(f"S//a->x[./c->z] JOIN{{{predicate}, 10}} S//b->y[./d->w]")
+def joined(text: str) -> Joined:
+    form = normal(text).form
+    assert isinstance(form, Joined)
+    return form
 
 
-def printed(query: NormalQuery) -> tuple[str, ...]:
-    return tuple(map(unparse, query.blocks))
+def disjuncts(predicate: str) -> tuple[Disjunct, ...]:
+    return joined(f"S//a->x[./c->z] JOIN{{{predicate}, 10}} S//b->y[./d->w]").disjuncts
+
+
+def conjunction(predicate: str) -> Disjunct:
+    (only,) = disjuncts(predicate)
+    return only
+
+
+def printed(disjunct: Disjunct) -> tuple[str, ...]:
+    return tuple("composite" if block is None else unparse(block) for block in disjunct.blocks)
+
+
+def residual(disjunct: Disjunct) -> str | None:
+    return None if disjunct.residual is None else unparse(disjunct.residual)
 
 
 def test_q1_is_in_normal_form_already() -> None:
     query = normal(TABLE_6_2["Q1"])
-    assert printed(query) == (
+    assert isinstance(query.form, Joined)
+    (only,) = query.form.disjuncts
+    assert printed(only) == (
         "S//book->x1[./author->x2][./title->x3]",
         "S//blog->x4[./author->x5][./title->x6]",
     )
-    assert (query.operator, query.window) == ("FOLLOWED BY", 600_000_000)
-    assert query.equalities == (("x2", "x5"), ("x3", "x6"))
-    assert query.residuals == ()
+    assert (query.form.operator, query.form.window) == ("FOLLOWED BY", 600_000_000)
+    assert only.equalities == (("x2", "x5"), ("x3", "x6"))
+    assert (only.inequalities, only.residual, only.crossed) == ((), None, False)
     assert query.outputs == ("x2", "x5", "x3", "x6")
     assert query.variables == ("x1", "x2", "x3", "x4", "x5", "x6")
 
 
 def test_a_single_block() -> None:
     query = normal("SELECT DISTINCT * FROM S//a->x PUBLISH T")
-    assert (query.operator, query.window, query.equalities) == (None, None, ())
+    assert query.form == Scan(0)
     assert (query.variables, query.outputs) == (("x",), ())
     assert (query.select, query.distinct, query.publish) == (None, True, "T")
 
 
 def test_paths_become_derived_nodes() -> None:
-    query = joined("x/e = y//f/@g")
-    assert printed(query) == ("S//a->x[./c->z][./e->$1]", "S//b->y[./d->w][.//f/@g->$2]")
-    assert query.equalities == (("$1", "$2"),)
+    found = conjunction("x/e = y//f/@g")
+    assert printed(found) == ("S//a->x[./c->z][./e->$1]", "S//b->y[./d->w][.//f/@g->$2]")
+    assert found.equalities == (("$1", "$2"),)
+    query = normal("S//a->x[./c->z] JOIN{x/e = y//f/@g} S//b->y[./d->w]")
     assert query.outputs == ("x", "y")
     assert query.variables == ("x", "z", "y", "w")
 
 
 def test_two_comparisons_of_one_path_are_two_nodes() -> None:
-    query = joined("x/e = y AND x/e = w")
-    assert printed(query)[0] == "S//a->x[./c->z][./e->$1][./e->$2]"
-    assert query.equalities == (("$1", "y"), ("$2", "w"))
+    found = conjunction("x/e = y AND x/e = w")
+    assert printed(found)[0] == "S//a->x[./c->z][./e->$1][./e->$2]"
+    assert found.equalities == (("$1", "y"), ("$2", "w"))
 
 
 def test_a_nested_variable_gets_its_derived_node() -> None:
-    assert printed(joined("z/e = y"))[0] == "S//a->x[./c->z[./e->$1]]"
+    assert printed(conjunction("z/e = y"))[0] == "S//a->x[./c->z[./e->$1]]"
 
 
 @pytest.mark.parametrize("predicate", ["x=y AND x=y", "x=y AND y=x"])
 def test_an_equality_said_twice_is_one(predicate: str) -> None:
-    assert joined(predicate).equalities == (("x", "y"),)
+    assert conjunction(predicate).equalities == (("x", "y"),)
 
 
 def test_a_comparison_of_paths_said_twice_is_one() -> None:
-    query = joined("x/e = y/e AND y/e = x/e")
-    assert query == joined("x/e = y/e")
+    assert conjunction("x/e = y/e AND y/e = x/e") == conjunction("x/e = y/e")
 
 
 def test_sides_are_put_right() -> None:
-    query = joined("w = z AND y != x AND y/e != z")
-    assert query.equalities == (("z", "w"),)
-    assert query.residuals == (("x", "!=", "y"), ("z", "!=", "$1"))
+    found = conjunction("w = z AND y != x AND y/e != z")
+    assert found.equalities == (("z", "w"),)
+    assert found.inequalities == (("x", "y"), ("z", "$1"))
+    query = normal("S//a->x[./c->z] JOIN{w = z AND y != x, 10} S//b->y[./d->w]")
     assert query.outputs == ("w", "z", "y", "x")
 
 
@@ -93,16 +122,117 @@ def test_sides_are_put_right() -> None:
     ],
 )
 def test_a_comparison_with_a_constant_goes_to_its_block(restriction: str, condition: str) -> None:
-    query = joined(f"{restriction} AND z = y")
-    assert printed(query)[0] == f"S//a->x[./c->z]{condition}"
-    assert query.equalities == (("z", "y"),)
-    assert query.outputs == ("x", "z", "y")
+    found = conjunction(f"{restriction} AND z = y")
+    assert printed(found)[0] == f"S//a->x[./c->z]{condition}"
+    assert found.equalities == (("z", "y"),)
 
 
 def test_both_sides_may_read_one_stream_and_stand_in_parentheses() -> None:
     text = "S//a->x JOIN{x=y} S//a->y"
     grouped = "(S//a->x) JOIN{x=y} (S//a->y)"
     assert normal(grouped) == normal(text)
+
+
+def test_functions_become_derived_nodes() -> None:
+    found = conjunction("lower-case(x/e) = substring-before(w, '-')")
+    below = [step for block in found.blocks if block for step in bound_steps(block.steps)]
+    derived = [unparse(step.derived) for step in below if step.derived is not None]
+    assert derived == ["lower-case(.)", 'substring-before(., "-")']
+    assert found.equalities == (("$1", "$2"),)
+
+
+@pytest.mark.parametrize(
+    ("predicate", "derived"),
+    [
+        ("number(x) = y", ["number(.)", "number(.)"]),
+        ("x + 1 = y", ["(. + 1)", "number(.)"]),
+        ("string-length(x) = w * 2", ["string-length(.)", "(. * 2)"]),
+        ("x/text() = y", ["./text()"]),
+    ],
+)
+def test_a_number_on_one_side_makes_the_other_one(predicate: str, derived: list[str]) -> None:
+    found = conjunction(predicate)
+    below = [step for block in found.blocks if block for step in bound_steps(block.steps)]
+    assert [unparse(step.derived) for step in below if step.derived is not None] == derived
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "x < y",
+        "contains(x, y)",
+        "x + y = 3",
+        "not(x/e = y)",
+        "z = x",
+        "lower-case(x) = 'k'",
+        "not(contains(x, 'k'))",
+    ],
+)
+def test_what_no_stage_answers_is_residual(rest: str) -> None:
+    found = conjunction(f"z = w AND {rest}")
+    assert found.equalities == (("z", "w"),)
+    assert residual(found) == unparse(predicate_of(rest))
+
+
+def predicate_of(text: str) -> Predicate:
+    query = parse(f"S//a->x[./c->z] JOIN{{{text}, 10}} S//b->y[./d->w]")
+    assert isinstance(query.expression, Join)
+    assert query.expression.predicate is not None
+    return query.expression.predicate
+
+
+def test_each_disjunct_has_its_own_joins_and_conditions() -> None:
+    one, other = disjuncts("x = y AND z = 'k' OR z != w AND x = w")
+    assert printed(one)[0] == 'S//a->x[./c->z[. = "k"]]'
+    assert one.equalities == (("x", "y"),)
+    assert printed(other)[0] == "S//a->x[./c->z]"
+    assert (other.equalities, other.inequalities) == ((("x", "w"),), (("z", "w"),))
+
+
+def test_without_an_equality_everything_within_the_window_is_a_candidate() -> None:
+    found = conjunction("x < y")
+    assert found.crossed
+    assert found.equalities == (("$1", "$2"),)
+
+
+def test_a_chain_compares_composites_by_their_leaves() -> None:
+    form = joined("A//a->x JOIN{x=y, 1 d} B//b->y JOIN{lower-case(x)=z AND y=z, 1 d} C//c->z")
+    assert isinstance(form.left, Joined)
+    (outer,) = form.disjuncts
+    assert printed(outer) == ("composite", "C//c->z")
+    left, right = outer.leaves
+    assert [(name, unparse(operand)) for name, operand in left] == [
+        ("$1", "lower-case(x)"),
+        ("$2", "y"),
+    ]
+    assert right == ()
+    assert outer.equalities == (("$1", "z"), ("$2", "z"))
+
+
+def test_names_that_both_inputs_of_next_bind_are_told_apart() -> None:
+    query = normal("S//a->x[./c->z] NEXT{$1.z = $2.z} S//b->y[./d->z]")
+    assert query.variables == ("x", "z_1", "y", "z")
+    assert isinstance(query.form, Following)
+    assert query.form.predicate is not None
+    assert unparse(query.form.predicate) == "z_1 = z"
+
+
+def test_names_in_fold() -> None:
+    query = normal("S//a[./v->v] FOLD{$2.v > $.v, v_1 < 9, $.n + 1 AS n} S//a[./v->v]")
+    assert isinstance(query.form, Folded)
+    folding = query.form.folding
+    assert folding.predicate is not None
+    assert folding.again is not None
+    assert unparse(folding.predicate) == "$2.v > $.v"
+    assert unparse(folding.again) == "$1.v_1 < 9"
+    assert folding.begins == (("v", "v_1"),)
+    assert query.outputs == ("v", "v_1")
+
+
+def test_what_is_absent_is_no_part_of_the_match() -> None:
+    query = normal("S//a->x NOT FOLLOWED BY{x = y, 1 d} S//b->y")
+    assert query.variables == ("x",)
+    assert components(query.form) == (0,)
 
 
 def cases() -> list[tuple[str, str]]:

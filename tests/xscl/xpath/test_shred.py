@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from lxml import etree
 
-from xscl.compile import compile_query
+from xscl.compile import JoinedParts, compile_query
 from xscl.language.parser import parse_block
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.pattern import pattern
@@ -16,11 +16,14 @@ from xscl.xpath.tree import number_nodes
 def rows(block: str, xml: bytes) -> list[tuple[str, str, int, int]]:
     """Return the witnesses of a block whose every variable is joined, by definitions."""
     query = compile_query(f"{block} JOIN{{{joined(block)}}} {primed(block)}")
+    assert isinstance(query.root, JoinedParts)
+    (join,) = query.root.disjuncts
+    definitions = join.block_definitions(0)
     automaton = Automaton()
     names = {}
-    for number, (parent, child) in enumerate(query.reduced.pairs()):
-        if query.reduced.nodes[child].side == 0:
-            first, second = query.definitions[parent], query.definitions[child]
+    for number, (parent, child) in enumerate(join.reduced.pairs()):
+        if join.reduced.nodes[child].side == 0:
+            first, second = definitions[parent], definitions[child]
             automaton.add(number, parse_block(first), parse_block(second), valued=True)
             names[number] = (first, second)
     arrival = Arrival(1, ("S",), etree.fromstring(xml), 1, 0, 64, 1, 1)

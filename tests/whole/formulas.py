@@ -1,0 +1,172 @@
+"""Formulas by brute force: the truth value of a predicate, given what its names mean.
+
+An operand has a value for each choice of nodes that its paths select; a comparison holds if it
+holds for some choice (XPath 1.0, section 3.4).  None is no value: of a function that has none, and
+it compares as NaN does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from itertools import product
+from operator import add, eq, ge, gt, le, lt, mul, ne, sub
+from typing import Any, TypeAlias, assert_never
+
+from tests.oracle import Node, number, values
+from tests.strategies import Path
+from tests.whole.queries import (
+    And,
+    Arithmetic,
+    Call,
+    Comparison,
+    Constant,
+    Decorated,
+    Formula,
+    Function,
+    Not,
+    Operand,
+    Or,
+    Sign,
+    TextTest,
+    Var,
+)
+
+Value: TypeAlias = "str | float | None"
+Scope: TypeAlias = "Mapping[str, Node | float]"
+"""What names mean: variables, and under `$1.x`, `$2.x`, `$.x` those of one side.
+
+A name that is missing is bound to nothing, as the right side's after ELSE.
+"""
+
+# -- Operands ------------------------------------------------------------------------------
+
+
+def _divided(a: float, b: float) -> float:
+    if b == 0 or math.isnan(b):
+        unsigned = math.nan if a == 0 or math.isnan(a) or math.isnan(b) else math.inf
+        return unsigned * math.copysign(1, a) * math.copysign(1, b)
+    return a / b
+
+
+def _remainder(a: float, b: float) -> float:
+    return math.nan if math.isinf(a) or b == 0 else math.fmod(a, b)
+
+
+FUNCTIONS: dict[Function, Callable[..., Value]] = {
+    "string": lambda text: text,
+    "lower-case": lambda text: text.lower(),
+    "upper-case": lambda text: text.upper(),
+    "normalize-space": lambda text: " ".join(re.findall("[^ \t\r\n]+", text)),
+    "substring-before": lambda text, mark: text.split(mark, 1)[0] if mark and mark in text else "",
+    "substring-after": lambda text, mark: (
+        text[text.index(mark) + len(mark) :] if mark in text else ""
+    ),
+    "string-length": lambda text: float(len(text)),
+    "number": lambda text: number(text) if number(text) == number(text) else None,
+}
+NUMERIC = ("string-length", "number")
+SIGNS: dict[Sign, Callable[[float, float], float]] = {
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "div": _divided,
+    "mod": _remainder,
+}
+COMPARATORS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
+}
+
+
+def choices(operand: Operand, scope: Scope) -> list[Value]:
+    """Return the values of an operand, one for each choice of nodes."""
+    match operand:
+        case Var(name, step, texts):
+            return _of_name(scope.get(name), Path(step, texts))
+        case Decorated():
+            return _of_name(scope.get(operand.text()), Path())
+        case Constant(value):
+            return [value if isinstance(value, str) else float(value)]
+        case Call(function, arguments):
+            parts = product(*([_text(v) for v in choices(a, scope)] for a in arguments))
+            return [None if None in texts else FUNCTIONS[function](*texts) for texts in parts]
+        case Arithmetic(sign, left, right):
+            pairs = product(choices(left, scope), choices(right, scope))
+            return [SIGNS[sign](number_of(a), number_of(b)) for a, b in pairs]
+        case _:
+            assert_never(operand)
+
+
+def _of_name(found: Node | float | None, path: Path) -> list[Value]:
+    if isinstance(found, Node):
+        return [*values(found, path)]
+    return [] if found is None else [found]
+
+
+def _text(value: Value) -> str | None:
+    """Return a value as XPath's string(); a number that is none has no string here."""
+    if not isinstance(value, float):
+        return value
+    if math.isnan(value):
+        return None
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    text = f"{Decimal(repr(value)):f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def number_of(value: Value) -> float:
+    """Return a value as XPath's number(); NaN if it is none."""
+    if value is None:
+        return math.nan
+    return number(value) if isinstance(value, str) else value
+
+
+def _is_number(operand: Operand) -> bool:
+    match operand:
+        case Constant(value):
+            return not isinstance(value, str)
+        case Call(function):
+            return function in NUMERIC
+        case Arithmetic():
+            return True
+        case _:
+            return False
+
+
+def holds(formula: Formula | None, scope: Scope) -> bool:
+    """Return the truth value of a formula."""
+    match formula:
+        case None:
+            return True
+        case Comparison(operator, left, right):
+            pairs = product(choices(left, scope), choices(right, scope))
+            numeric = _is_number(left) or _is_number(right)
+            return any(_compares(operator, a, b, numeric) for a, b in pairs)
+        case TextTest(function, left, right):
+            text, part = (_text(next(iter(choices(o, scope)), "")) or "" for o in (left, right))
+            return part in text if function == "contains" else text.startswith(part)
+        case And(parts):
+            return all(holds(part, scope) for part in parts)
+        case Or(parts):
+            return any(holds(part, scope) for part in parts)
+        case Not(part):
+            return not holds(part, scope)
+        case _:
+            assert_never(formula)
+
+
+def _compares(operator: str, a: Value, b: Value, numeric: bool) -> bool:
+    if numeric:
+        return COMPARATORS[operator](number_of(a), number_of(b))
+    if a is None or b is None:
+        return operator == "!="
+    return COMPARATORS[operator](a, b)

@@ -1,0 +1,252 @@
+"""The second opinion on the whole XSCL: the matches of a history by brute force.
+
+Composites are in tests/whole/rows.py, formulas in formulas.py, output documents in output.py.
+Nothing is indexed, forgotten or shared, and the trees of queries.py are read, never a text.
+
+A match is a distinct tuple (subscription, documents by component, nodes of the variables that occur
+in a predicate and that the results have); with SELECT DISTINCT, one without nodes.  A query sees
+documents that arrived after its registration, and what appears before its end.
+
+A published document has its match's t1, the rank after that of the match's newest document, and
+that document's clock; its `first` is the smallest of the match's.  An ordered match's is always in
+time.  It is known by its match (`identity`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import assert_never
+
+from tests.oracle import Match, arrivals, read
+from tests.strategies import Block, Push, Unsubscribe
+from tests.whole.output import document_of
+from tests.whole.queries import (
+    Constant,
+    Event,
+    Expression,
+    Fold,
+    FollowedBy,
+    Formula,
+    Join,
+    Next,
+    Operand,
+    Query,
+    Subscribe,
+    Subscription,
+    blocks,
+    bound,
+    leaves,
+)
+from tests.whole.rows import Arrived, Composite, World, composites
+
+RANKS = 64  # from one arrival to the next: one for each level of publishing
+
+# -- Matches -------------------------------------------------------------------------------
+
+
+def mentioned(expression: Expression) -> frozenset[str]:
+    """Return the names in all predicates of an expression, and those that a FOLD begins with."""
+    match expression:
+        case Block():
+            return frozenset()
+        case Query(inner):
+            return mentioned(inner)
+        case Join(left, right) | FollowedBy(left, right) | Next(left, right) | Fold(left, right):
+            own = _names(expression)
+            begins = {f"{name}_1" for name in own if isinstance(expression, Fold)}
+            return own | begins | mentioned(left) | mentioned(right)
+        case _:
+            assert_never(expression)
+
+
+def outputs(expression: Expression) -> frozenset[str]:
+    """Return the variables in predicates of an expression that its composites have."""
+    match expression:
+        case Block():
+            return frozenset()
+        case Query(inner):
+            return outputs(inner)
+        case FollowedBy(left, negated=True):
+            return outputs(left) | (_names(expression) & visible(left))
+        case Join(left, right) | FollowedBy(left, right) | Next(left, right) | Fold(left, right):
+            return outputs(left) | outputs(right) | (_names(expression) & visible(expression))
+        case _:
+            assert_never(expression)
+
+
+def _names(expression: Join | FollowedBy | Next | Fold) -> frozenset[str]:
+    """Return the names in an operator's own predicates and aggregates."""
+    parts: list[Formula | Operand | None] = [expression.predicate]
+    if isinstance(expression, Fold):
+        parts += [expression.again, *(operand for _, operand in expression.aggregates)]
+    found = (leaf for part in parts if part is not None for leaf in leaves(part))
+    return frozenset(leaf.name for leaf in found if not isinstance(leaf, Constant))
+
+
+def visible(expression: Expression) -> frozenset[str]:
+    """Return the variables that the composites of an expression have."""
+    match expression:
+        case Block(_, step):
+            return frozenset(bound(step))
+        case Query(inner) | FollowedBy(inner, negated=True):
+            return visible(inner)
+        case Join(left, right) | FollowedBy(left, right) | Next(left, right) | Fold(left, right):
+            return visible(left) | visible(right)
+        case _:
+            assert_never(expression)
+
+
+def identity(match: Match) -> str:
+    """Return a name for a match; a published document has it as its id."""
+    name, documents, nodes = match
+    bindings = " ".join(f"{variable}={document}#{node}" for variable, document, node in nodes)
+    return f"{name}({' '.join(documents)}|{bindings})"
+
+
+def renamed(found: Mapping[str, Match]) -> Counter[Match]:
+    """Return an engine's matches, by id, with published documents named as here."""
+
+    def name(document: str) -> str:
+        return identity(plain(found[document])) if document in found else document
+
+    def plain(match: Match) -> Match:
+        subscription, documents, nodes = match
+        renamed_nodes = tuple(
+            (variable, name(document), node) for variable, document, node in nodes
+        )
+        return subscription, tuple(map(name, documents)), renamed_nodes
+
+    return Counter(map(plain, found.values()))
+
+
+def _matches(subscription: Subscription, rows: Iterable[Composite]) -> dict[Match, list[Composite]]:
+    """Return the composites of each match: those with its documents and its variables' nodes."""
+    wanted = frozenset() if subscription.query.distinct else outputs(subscription.query.expression)
+    found: dict[Match, list[Composite]] = defaultdict(list)
+    for row in rows:
+        nodes = sorted((n, d.id, node.number) for n, (d, node) in row.nodes.items() if n in wanted)
+        documents = tuple(document.id for _, document in row.documents)
+        found[subscription.name, documents, tuple(nodes)].append(row)
+    return found
+
+
+# -- Histories -----------------------------------------------------------------------------
+
+
+def _registrations(events: Sequence[Event]) -> Iterator[tuple[Subscription, int, float]]:
+    """Return every registration with its place and that of its end; publishers come first."""
+    found = list[tuple[Subscription, int, float]]()
+    for place, event in enumerate(events):
+        if isinstance(event, Subscribe):
+            name = event.subscription.name
+            ends = (
+                float(later)
+                for later, other in enumerate(events)
+                if later > place and isinstance(other, Unsubscribe) and other.name == name
+            )
+            found.append((event.subscription, place, next(ends, math.inf)))
+    while found:
+        awaited = {one.query.publish for one, _, _ in found}
+        ready = [one for one in found if not awaited & _reads(one[0].query)]
+        assert ready, "the streams that are published form a cycle"
+        yield from ready
+        found = [one for one in found if one not in ready]
+
+
+def _reads(query: Query) -> set[str | None]:
+    return {block.stream for block in blocks(query)}
+
+
+def _lateness(expression: Expression, lateness: Mapping[str, int]) -> int:
+    """Return the lateness of a stream of results: the inputs' largest, plus T for ELSE and NOT."""
+    match expression:
+        case Block(stream):
+            return lateness.get(stream, 0)
+        case Query(inner):
+            return _lateness(inner, lateness)
+        case Join(left, right) | FollowedBy(left, right) | Next(left, right) | Fold(left, right):
+            most = max(_lateness(left, lateness), _lateness(right, lateness))
+            if isinstance(expression, FollowedBy) and (expression.negated or expression.otherwise):
+                return most + (expression.window or 0)
+            return most
+        case _:
+            assert_never(expression)
+
+
+def replay(events: Sequence[Event], lateness: Mapping[str, int]) -> dict[Match, list[Composite]]:
+    """Return the matches of a history that ends with a flush, each with its composites."""
+    return _run(events, lateness)[0]
+
+
+def appeared(events: Sequence[Event], lateness: Mapping[str, int]) -> list[Arrived]:
+    """Return the documents of a history, then the published ones."""
+    return _run(events, lateness)[1]
+
+
+def matches(events: Sequence[Event], lateness: Mapping[str, int]) -> Counter[Match]:
+    """Return the matches of a history as a multiset (each occurs once)."""
+    return Counter(replay(events, lateness).keys())
+
+
+def _run(
+    events: Sequence[Event], lateness: Mapping[str, int]
+) -> tuple[dict[Match, list[Composite]], list[Arrived]]:
+    documents = _pushed(events)
+    clocks = [(document.first, document.timestamp) for document in documents]
+    late = dict(lateness)
+    found = dict[Match, list[Composite]]()
+    for subscription, start, end in _registrations(events):
+        query = subscription.query
+        seen = [
+            document
+            for document in documents
+            if document.first > start and (subscription.updates or document.version == 1)
+        ]
+        most = max(late.get(block.stream, 0) for block in blocks(query))
+        world = World(seen, late, mentioned(query), most, clocks)
+        rows = [row for row in composites(query, world) if row.moment < end]
+        matched = _matches(subscription, rows)
+        if query.publish is not None:
+            late[query.publish] = max(late.get(query.publish, 0), _lateness(query, late))
+            documents += [_published(query, match, of) for match, of in matched.items()]
+        for match, of in matched.items():
+            found.setdefault(match, []).extend(of)
+    return found, documents
+
+
+def _pushed(events: Sequence[Event]) -> list[Arrived]:
+    rows = arrivals([e if isinstance(e, Push) else Unsubscribe("") for e in events])
+    return [
+        Arrived(
+            row.id,
+            row.document.id,
+            row.version,
+            row.document.streams,
+            row.document.timestamp,
+            row.tree,
+            row.place * RANKS,
+            row.clock,
+            row.place,
+            row.place,
+        )
+        for row in rows
+    ]
+
+
+def _published(query: Query, match: Match, rows: Sequence[Composite]) -> Arrived:
+    assert query.publish is not None
+    name, row = identity(match), rows[0]
+    return Arrived(
+        name,
+        name,
+        max(document.version for _, document in row.documents),
+        (query.publish,),
+        row.t1,
+        read(document_of(query, rows).encode()),
+        row.rank + 1 if row.rank >= 0 else -1,
+        row.clock,
+        min(row.first for row in rows),
+        row.moment,
+    )

@@ -1,0 +1,294 @@
+"""Value-join normal form of the predicate between two inputs (Hong 2009, section 6.4).
+
+A predicate becomes a union of disjuncts, each a conjunction.  Of a conjunction, what the two stages
+answer themselves is put into the blocks: an equality between operands of one variable each becomes
+a value join of two nodes (for `x1/author` a node bound below x1, for `lower-case(x2)` a derived
+one), and a comparison of one variable with a constant becomes a condition of its block.  All else
+is *residual*: tested on the candidates that the value joins leave.
+
+A side is a block or a composite.  A composite's nodes are known; each operand over it is a leaf.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal as Word
+from typing import cast
+
+from xscl.language.disjuncts import Literal, disjuncts
+from xscl.language.faults import fault
+from xscl.language.scope import leaves, with_leaves
+from xscl.language.syntax import (
+    And,
+    Block,
+    Call,
+    Compare,
+    Comparison,
+    Condition,
+    Constant,
+    Exists,
+    NameTest,
+    Not,
+    Operand,
+    Operator,
+    Path,
+    Predicate,
+    Span,
+    Step,
+    TextMatch,
+    VariablePath,
+)
+from xscl.residual import is_numeric
+
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+HERE = VariablePath("")
+"""The node above a derived one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One input of a join: its block, or None for a composite, and its variables.
+
+    Those in `unbound` may be bound to nothing: they come after ELSE.
+    """
+
+    block: Block | None
+    variables: frozenset[str]
+    unbound: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Disjunct:
+    """A conjunction in value-join normal form.
+
+    `blocks` are the sides with what was put into them (None for a composite), `leaves` the
+    operands that composites are compared by.  `equalities` and `inequalities` name nodes, the left
+    side's first: variables, or (from `$1` on) what was made of paths, functions and leaves.
+    `crossed`: there is no equality, so that all documents within the window are candidates.
+    `never`: the predicate contradicts itself, so that nothing is a candidate.
+    """
+
+    blocks: tuple[Block | None, ...]
+    leaves: tuple[tuple[tuple[str, Operand], ...], ...]
+    equalities: tuple[tuple[str, str], ...]
+    inequalities: tuple[tuple[str, str], ...]
+    residual: Predicate | None
+    crossed: bool
+    never: bool = False
+
+
+def value_joins(
+    predicate: Predicate | None, sides: tuple[Side, Side], source: str, span: Span, finite: bool
+) -> tuple[Disjunct, ...]:
+    """Return the disjuncts of a predicate.
+
+    A predicate that can never hold is a join of different constants.  Raises QueryError if a
+    disjunct has no equality and the window is not `finite`.
+    """
+    unbound = sides[0].unbound | sides[1].unbound
+    found = ((),) if predicate is None else disjuncts(predicate, source, unbound)
+    if not found:
+        return (_Conjunction(sides).never(),)
+    made = tuple(_Conjunction(sides).take(literals) for literals in found)
+    for one in made:
+        if one.crossed and not finite:
+            raise fault(
+                source,
+                span,
+                "a join without an equality between its sides needs a window",
+                "add an equality, or a window: {x2 = x5, 1 d}",
+            )
+    return made
+
+
+class _Conjunction:
+    """The blocks and comparisons while the literals of one disjunct are taken apart."""
+
+    def __init__(self, sides: tuple[Side, Side]) -> None:
+        self._sides = sides
+        self._blocks = [side.block for side in sides]
+        self._leaves: list[list[tuple[str, Operand]]] = [[], []]
+        self._equalities: list[tuple[str, str]] = []
+        self._inequalities: list[tuple[str, str]] = []
+        self._residuals: list[Predicate] = []
+        self._made = 0
+        self._known: set[object] = set()
+
+    def take(self, literals: tuple[Literal, ...]) -> Disjunct:
+        """Return the disjunct of a conjunction of literals."""
+        for literal in literals:
+            if not (self._joins(literal) or self._restricts(literal)):
+                atom = literal.atom
+                self._residuals.append(atom if literal.positive else Not(atom))
+        crossed = not self._equalities
+        if crossed:
+            self._join_constants("", "")
+        residual = self._residuals[0] if len(self._residuals) == 1 else And(tuple(self._residuals))
+        return Disjunct(
+            tuple(self._blocks),
+            tuple(map(tuple, self._leaves)),
+            tuple(dict.fromkeys(self._equalities)),
+            tuple(dict.fromkeys(self._inequalities)),
+            residual if self._residuals else None,
+            crossed,
+        )
+
+    def never(self) -> Disjunct:
+        """Return the disjunct that no pair of documents satisfies."""
+        self._join_constants("left", "right")
+        return replace(self.take(()), never=True)
+
+    def _join_constants(self, left: str, right: str) -> None:
+        self._equalities.append((self._node(0, Constant(left)), self._node(1, Constant(right))))
+
+    # -- Value joins -----------------------------------------------------------------------
+
+    def _joins(self, literal: Literal) -> bool:
+        """Whether a literal compares the two sides so that stage 2 can answer it; if so, take it.
+
+        `!=` is answered between nodes only: a function may have no value.
+        """
+        atom = literal.atom
+        if not (literal.positive and isinstance(atom, Comparison)):
+            return False
+        if atom.operator not in ("=", "!="):
+            return False
+        places = [self._place(operand) for operand in (atom.left, atom.right)]
+        if sorted(places) != [0, 1]:
+            return False
+        left, right = _comparable(atom.left, atom.right)
+        if places == [1, 0]:
+            left, right = right, left
+        if atom.operator == "!=" and not (_is_path(left) and _is_path(right)):
+            return False
+        # The same comparison again says nothing new; it must not make further nodes.
+        if (atom.operator, left, right) in self._known:
+            return True
+        self._known.add((atom.operator, left, right))
+        nodes = self._node(0, left), self._node(1, right)
+        (self._equalities if atom.operator == "=" else self._inequalities).append(nodes)
+        return True
+
+    def _place(self, operand: Operand) -> int:
+        """Return the side of an operand over one variable at one place; else -1."""
+        found = [leaf for leaf in leaves(operand) if isinstance(leaf, VariablePath)]
+        if not found or (len(found) > 1 and any(leaf.path != Path() for leaf in found)):
+            return -1
+        sides = [n for n, side in enumerate(self._sides) if found[0].variable in side.variables]
+        same = all(leaf.variable == found[0].variable for leaf in found)
+        return sides[0] if same else -1
+
+    def _node(self, side: int, operand: Operand) -> str:
+        """Return the name of the node that an operand stands for on a side, made if need be."""
+        plain = isinstance(operand, VariablePath) and operand.path == Path()
+        if plain and self._blocks[side] is not None:
+            return cast(VariablePath, operand).variable
+        self._made += 1
+        name = f"${self._made}"
+        if self._blocks[side] is None:
+            self._leaves[side].append((name, operand))
+        else:
+            self._derive(side, operand, name)
+        return name
+
+    def _derive(self, side: int, operand: Operand, name: str) -> None:
+        """Bind a node, or derive one, below the variable of an operand."""
+        found = next((leaf for leaf in leaves(operand) if isinstance(leaf, VariablePath)), None)
+        path = Path() if found is None else found.path
+        steps = path.steps
+        if isinstance(operand, VariablePath) and path.text is None:
+            steps = (*steps[:-1], replace(steps[-1], variable=name))
+        else:
+            here = VariablePath("", Path((), path.text))
+            inner = with_leaves(operand, lambda leaf: _replaced(leaf, here))
+            steps = (*steps, Step(NameTest(None, None), derived=inner, variable=name))
+        condition = Exists(Path(steps))
+        self._attach(side, None if found is None else found.variable, condition)
+
+    # -- Conditions ------------------------------------------------------------------------
+
+    def _restricts(self, literal: Literal) -> bool:
+        """Whether a literal is a condition on one node of a block; if so, put it there."""
+        atom, condition = literal.atom, None
+        if not literal.positive:
+            return False
+        match atom:
+            case Comparison(operator, VariablePath() as operand, Constant(value)):
+                condition = self._compare(operand, operator, value)
+            case Comparison(operator, Constant(value), VariablePath() as operand):
+                mirrored = cast(Operator, _MIRRORED[operator])
+                condition = self._compare(operand, mirrored, value)
+            case Call(
+                "contains" | "starts-with", (VariablePath() as operand, Constant(str() as value))
+            ):
+                function = cast(Word["contains", "starts-with"], atom.function)
+                condition = TextMatch(function, operand.path, value)
+            case _:
+                return False
+        side = next(n for n, s in enumerate(self._sides) if operand.variable in s.variables)
+        if self._blocks[side] is None or condition is None:
+            return False
+        self._attach(side, operand.variable, condition)
+        return True
+
+    def _compare(
+        self, operand: VariablePath, operator: Operator, value: str | float
+    ) -> Condition | None:
+        """Return the condition of a comparison with a constant; a string is put in no order."""
+        if isinstance(value, str) and operator not in ("=", "!="):
+            return None
+        return Compare(operand.path, operator, value)
+
+    def _attach(self, side: int, variable: str | None, condition: Condition) -> None:
+        """Put a condition on a variable of a side's block, or on its last step."""
+        block = self._blocks[side]
+        assert block is not None
+        if variable is None:
+            *before, last = block.steps
+            last = replace(last, conditions=(*last.conditions, condition))
+            self._blocks[side] = replace(block, steps=(*before, last))
+        else:
+            self._blocks[side] = replace(block, steps=_with(block.steps, variable, condition))
+
+
+def _is_path(operand: Operand) -> bool:
+    return isinstance(operand, VariablePath) and operand.path.text is None
+
+
+def _comparable(left: Operand, right: Operand) -> tuple[Operand, Operand]:
+    """Return two operands as what is compared: numbers both, if one of them is a number."""
+    if is_numeric(left) == is_numeric(right):
+        return left, right
+    return _number(left), _number(right)
+
+
+def _number(operand: Operand) -> Operand:
+    return operand if is_numeric(operand) else Call("number", (operand,))
+
+
+def _replaced(leaf: Operand, here: VariablePath) -> Operand:
+    return here if isinstance(leaf, VariablePath) else leaf
+
+
+def _with(steps: tuple[Step, ...], variable: str, condition: Condition) -> tuple[Step, ...]:
+    """Return steps with one more condition at the step that binds a variable."""
+    return tuple(
+        replace(
+            step,
+            conditions=(
+                *(_within(c, variable, condition) for c in step.conditions),
+                *((condition,) if step.variable == variable else ()),
+            ),
+        )
+        for step in steps
+    )
+
+
+def _within(outer: Condition, variable: str, condition: Condition) -> Condition:
+    match outer:
+        case Exists(path):
+            return Exists(replace(path, steps=_with(path.steps, variable, condition)))
+        case And(parts):
+            return And(tuple(_within(part, variable, condition) for part in parts))
+        case _:
+            return outer

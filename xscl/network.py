@@ -1,0 +1,300 @@
+"""The one plan in which all queries run, and what feeds it.
+
+Documents go through the plan in two steps, so that the output does not depend
+on how they were cut into batches.  First what is monotone takes the batch as a
+whole: scans, joins, and what is published from them, in rounds.  Each row goes
+on as late as it would be alone.  Then the clock is raised document by document,
+and epochs are closed in order; what operators over time put out is joined,
+published and scanned in its turn.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+import cep_core
+from cep_core.channels import members_of
+from cep_core.mop import MOp, Operator, Wanted
+from cep_core.operators.state import State
+from cep_core.plan import Builder, Plan
+from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state_of
+from templates.joingraph import LEFT
+from templates.processor import FOUND, Processor
+from templates.registry import Placed, Registry
+from templates.relations import Pair
+from xscl.compile import CompiledQuery
+from xscl.composites import Composite, Composites, composite_of
+from xscl.documents import Accepted, Documents
+from xscl.language.parser import parse_block
+from xscl.match import Subscription
+from xscl.operators.attributes import Attributes
+from xscl.operators.collect import Collect
+from xscl.operators.joins import JoinDefinition, Joins, TemplateJoin
+from xscl.operators.leaves import Leaves, is_leaf
+from xscl.operators.refine import Refine
+from xscl.operators.scan import XPathScan
+from xscl.outlets import Outlet, Publisher
+from xscl.overtime import FUNCTIONS_OVER_TIME
+from xscl.planner import Planned, Planner
+from xscl.rules import RULES
+from xscl.xpath.nfa import Automaton
+
+
+def _composite(text: str) -> Composite:
+    return composite_of(json.loads(text))
+
+
+_CODEC = Codec([AttributeType(Composite, json.dumps, _composite)])
+
+
+class Network:
+    """The plan with its subscriptions, and the results of the documents that it was given.
+
+    `number` gives the number of a stream of composites by its definition,
+    `lateness` that of a stream of documents; `publish` makes documents of matches.
+    """
+
+    def __init__(
+        self,
+        registry: Registry,
+        processor: Processor,
+        documents: Documents,
+        composites: Composites,
+        number: Callable[[str], int],
+        lateness: Callable[[str], int],
+        publish: Callable[[Subscription, list[Composite]], None],
+    ) -> None:
+        self._registry = registry
+        self._documents = documents
+        self._composites = composites
+        self._publish = publish
+        self.automaton = Automaton()
+        self._leaves = Leaves(documents.tree)
+        self.core = cep_core.Engine(
+            rules=RULES, functions=FUNCTIONS_OVER_TIME, builders=self._builders()
+        )
+        self.core.clock.now = documents.clock
+        plan = self.core.plan
+        self._joins = Joins(
+            processor,
+            composites,
+            self._leaves,
+            plan.batch,
+            self.core.clock,
+            registry.passing,
+            self._take_found,
+        )
+        self.planner = Planner(plan, registry, number, lateness)
+        self._planned: dict[str, Planned] = {}
+        self._ordered: dict[str, None] = {}  # subscriptions with operators over time
+        self._outlets: dict[int, Outlet] = {}
+        self._publishers: dict[str, Publisher] = {}
+        self._tables: list[pa.Table] = []
+        self._rows: list[tuple[int, Composite]] = []
+
+    def _builders(self) -> Mapping[str, Builder]:
+        def template_join(plan: Plan, wanted: Wanted, number: int) -> MOp:
+            assert isinstance(wanted.definition, JoinDefinition)
+            graph = self._registry.members[wanted.definition.template].template.graph
+            split = sum(1 for node in graph.nodes if node.output and node.side == LEFT)
+            return TemplateJoin(wanted, number, self._joins, split)
+
+        tree = self._documents.tree
+        return {
+            "xpath_scan": lambda plan, wanted, number: XPathScan(
+                wanted, number, self.automaton, self._joins, plan.batch
+            ),
+            "template_join": template_join,
+            "refine": lambda plan, wanted, number: Refine(
+                wanted, number, tree, plan.batch, plan.clock
+            ),
+            "attributes": lambda plan, wanted, number: Attributes(wanted, number, tree),
+            "collect": lambda plan, wanted, number: Collect(wanted, number),
+        }
+
+    # -- Subscriptions ---------------------------------------------------------------------
+
+    def plan(self, query: CompiledQuery, since: int, updates: bool) -> Planned:
+        """Put a query into the plan; `attach` lets a subscription read it."""
+        return self.planner.plan(query, since, updates)
+
+    def attach(self, subscription: Subscription, planned: Planned) -> None:
+        """Let a subscription have what its query yields."""
+        root = planned.root
+        assert root is not None
+        self._planned[subscription.name] = planned
+        if planned.ordered:
+            self._ordered[subscription.name] = None
+        if subscription.qid < 0:
+            outlet = self._outlets.get(subscription.qid)
+            if outlet is None:
+                outlet = Outlet(root.operator, subscription.qid, self._rows)
+                self._outlets[subscription.qid] = outlet
+            outlet.uses += 1
+        if subscription.publish is not None:
+            self._publishers[subscription.name] = Publisher(
+                root.operator, subscription, self.core.plan.batch, self._publish
+            )
+
+    def attach_row(self, subscription: Subscription) -> None:
+        """Let a subscription have a row of R_T that is registered already."""
+        placed = Placed(subscription.template, subscription.qid, ())
+        graph = self._registry.members[placed.template].template.graph
+        streams = [subscription.reads[0], subscription.reads[-1]][: 1 + graph.two_sided]
+        self.attach(subscription, self.planner.plan_row(placed, streams))
+
+    def detach(self, subscription: Subscription) -> tuple[int, ...]:
+        """Take a subscription out; return the pairs of variables that nothing uses any more."""
+        planned = self._planned.pop(subscription.name)
+        self._ordered.pop(subscription.name, None)
+        if subscription.qid < 0:
+            outlet = self._outlets[subscription.qid]
+            outlet.uses -= 1
+            if not outlet.uses:
+                del self._outlets[subscription.qid]
+                outlet.close()
+        publisher = self._publishers.pop(subscription.name, None)
+        if publisher is not None:
+            publisher.close()
+        dropped = self.planner.release(planned)
+        for pair in dropped:
+            self.automaton.remove(pair)
+            self._leaves.remove(pair)
+        return dropped
+
+    def pairs(self, name: str) -> list[int]:
+        """Return the pairs of variables that a subscription uses."""
+        placed = self._planned[name].placed
+        return [pair for one in placed for pair in self._registry.row(one.qid).pairs]
+
+    def operators(self, name: str) -> Iterable[Operator]:
+        """Return the operators of a subscription, the lower ones first."""
+        return dict.fromkeys(self._planned[name].held)
+
+    def ask(self, pairs: Iterable[Pair]) -> None:
+        """Have the bindings of pairs of variables found."""
+        for pair in pairs:
+            if is_leaf(pair):
+                self._leaves.add(pair)
+            else:
+                first, second = parse_block(pair.first), parse_block(pair.second)
+                self.automaton.add(pair.number, first, second, pair.valued)
+
+    def set_prompt(self, prompt: bool) -> None:
+        """Say whether some operator over time reads, in its epoch, what is made of another's."""
+        nested = any(self._planned[name].nested for name in self._ordered)
+        self.core.plan.batch.prompt = prompt or nested
+
+    # -- Documents -------------------------------------------------------------------------
+
+    def take(self, accepted: Iterable[Accepted]) -> None:
+        """Hand documents to the scans."""
+        sources = self.core.plan.sources
+        for one in accepted:
+            arrival = one.arrival
+            read = [sources[stream] for stream in arrival.streams if stream in sources]
+            if read:
+                slots = sorted({source.slot for source in read})
+                row = (arrival.ts, arrival.ts, arrival.first, arrival)
+                read[0].channel.emit(row, members_of(slots))
+
+    def run(self) -> None:
+        """Have everything run that has something to do."""
+        self.core.plan.batch.run()
+
+    def advance(self, clock: int) -> None:
+        """Raise the clock: epochs before it are closed."""
+        if self.core.plan.lanes:
+            self.core.advance(clock)
+        else:
+            self.core.clock.now = max(self.core.clock.now, clock)
+
+    def drain(self) -> None:
+        """Close all epochs, and fire all timers: nothing more is waited for."""
+        for lane in self.core.plan.lanes.values():
+            lane.drain()
+        self.run()
+
+    def _take_found(self, found: pa.Table) -> None:
+        if found.num_rows:
+            self._tables.append(found)
+
+    def results(self) -> pa.Table:
+        """Return what was found since the last time: qid, doc1, doc2, nodes; those of joins first.
+
+        A composite that is a result has its number as doc1 and doc2.
+        """
+        tables, self._tables = self._tables, []
+        found = [self._sorted(table) for table in tables]
+        if self._rows:
+            self._rows.sort(key=lambda row: (row[0], row[1].ts, row[1].docs, row[1].nodes))
+            numbers = [self._composites.number(composite) for _, composite in self._rows]
+            qids = [qid for qid, _ in self._rows]
+            columns = [qids, numbers, numbers, [[] for _ in numbers]]
+            arrays = [pa.array(c, f.type) for c, f in zip(columns, FOUND, strict=True)]
+            found.append(pa.table(arrays, schema=FOUND))
+            self._rows.clear()
+        return pa.concat_tables([FOUND.empty_table(), *found])
+
+    def _sorted(self, found: pa.Table) -> pa.Table:
+        """Return results by their documents, so that those of the same ones are together."""
+        if not self._leaves:
+            order = [("doc2", "ascending"), ("doc1", "ascending"), ("qid", "ascending")]
+            return found.sort_by(order)
+        ones, others = found["doc1"].to_pylist(), found["doc2"].to_pylist()
+        parts = self._composites.of({*ones, *others})
+        keys = [
+            (parts[other].docs, parts[one].docs, qid, other, one)
+            for qid, one, other in zip(found["qid"].to_pylist(), ones, others, strict=True)
+        ]
+        return found.take(sorted(range(len(keys)), key=keys.__getitem__))
+
+    def touched(self) -> set[int]:
+        """Return the documents and composites in which something was found since the last time."""
+        found = set(self._joins.documents)
+        self._joins.documents.clear()
+        return found
+
+    def waiting(self) -> set[int]:
+        """Return the documents of all composites that operators over time still hold."""
+        return {doc for composite in self._held() for doc in composite.docs}
+
+    def _held(self) -> Iterator[Composite]:
+        plan = self.core.plan
+        rows = [row for lane in plan.lanes.values() for _, row, _ in lane.waiting()]
+        for mop in plan.mops:
+            if isinstance(mop, State):
+                rows.extend(row for row, _ in mop.kept())
+        for row in rows:
+            yield from (value for value in row if isinstance(value, Composite))
+
+    # -- Keeping ---------------------------------------------------------------------------
+
+    @property
+    def ordered(self) -> bool:
+        """Whether there is any operator over time."""
+        return bool(self._ordered)
+
+    def snapshot(self) -> bytes:
+        """Return what operators over time keep."""
+        return _CODEC.packed(state_of(self.core.plan, self._numbering(), _CODEC))
+
+    def restore(self, data: bytes) -> None:
+        """Take back what the operators of the same subscriptions kept."""
+        load_state(self.core.plan, self._numbering(), _CODEC.unpacked(data))
+
+    def _numbering(self) -> Numbering:
+        return Numbering(self.core.plan, [self._planned[name].held for name in self._ordered])
+
+    def take_late(self) -> list[tuple[Composite, int, tuple[str, ...]]]:
+        """Return the composites that came too late since the last time, when, and for what."""
+        found: list[tuple[Composite, int, tuple[str, ...]]] = []
+        for row, watermark, missed in self.core.late:
+            parts: list[Any] = [value for value in row if isinstance(value, Composite)]
+            found.append((parts[0], watermark, missed))
+        self.core.late.clear()
+        return found

@@ -1,0 +1,1 @@
+"""The m-ops of XSCL, beside those of `cep_core`: both stages, and what lies between them."""

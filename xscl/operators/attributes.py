@@ -1,0 +1,86 @@
+"""Attributes: a composite as an event, whose attributes are its variables.
+
+What NEXT, FOLD and the like compare are columns of their rows: the string
+values of variables, or their numbers where they are compared as numbers.  The
+composite itself stays the first column, so that a row knows its nodes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Literal, NamedTuple, TypeAlias, cast
+
+from cep_core.channels import Channel, Members, Port
+from cep_core.events import VALUES, Row
+from cep_core.mop import MOp, Operator, Wanted, Wire
+from xscl.composites import Composite, item_at
+from xscl.xpath.tree import Tree
+from xscl.xpath.values import number, string_value
+
+Kind: TypeAlias = Literal["text", "number"]
+
+
+class Attributed(NamedTuple):
+    """The columns behind the composite, by position; whether updated documents are seen.
+
+    The position -1 is a constant: 0, or the empty text.
+    """
+
+    columns: tuple[tuple[int, Kind], ...]
+    updates: bool
+
+
+class Attributes(MOp):
+    """The same columns for the streams of one channel; the slots stay the same."""
+
+    kind = "attributes"
+
+    def __init__(self, first: Wanted, number: int, tree: Callable[[int], Tree]) -> None:
+        super().__init__(first, number)
+        self._tree = tree
+        self._columns, self._updates = cast(Attributed, first.definition)
+        self._wire = Wire(Port(self, self.receive), None)
+        self._output = Channel(self, first.inputs[0].channel.ordered)
+        self._taken: set[int] = set()
+
+    def takes(self, wanted: Wanted) -> bool:
+        return wanted.inputs[0].slot not in self._taken
+
+    def add(self, wanted: Wanted) -> Operator:
+        source = wanted.inputs[0]
+        operator = Operator(wanted, self._output, source.slot, self)
+        self.operators[operator] = None
+        self._taken.add(source.slot)
+        self._output.occupy()
+        self._wire.connect(source)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        del self.operators[operator]
+        self._taken.discard(operator.slot)
+        self._output.vacate()
+        self._wire.disconnect(operator.wanted.inputs[0])
+
+    def channels(self) -> Iterator[Channel]:
+        yield self._output
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Take a composite in."""
+        composite = cast(Composite, row[VALUES])
+        if composite.version > 1 and not self._updates:
+            return
+        values = [self._value(composite, *column) for column in self._columns]
+        self._output.emit((*row, *values), members)
+
+    def _value(self, composite: Composite, position: int, kind: Kind) -> str | float | None:
+        if position < 0:
+            return 0.0 if kind == "number" else ""
+        item = item_at(composite, position, self._tree)
+        if item is None:
+            return None
+        text = string_value(item)
+        if kind == "text":
+            return text
+        found = number(text)
+        return None if math.isnan(found) else found

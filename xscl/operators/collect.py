@@ -1,0 +1,75 @@
+"""Collect: the rows of an operator over time as composites again, in their epoch, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple, cast
+
+from cep_core.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.events import VALUES, Row
+from cep_core.mop import MOp, Operator, Wanted, Wire
+from xscl.composites import Composite, absent, over_time
+from xscl.xpath.functions import text_of
+
+
+class Collected(NamedTuple):
+    """Where a row has its parts and its aggregates, by position among its values.
+
+    A part that a row does not have (after ELSE) has so many components and nodes.
+    """
+
+    parts: tuple[tuple[int, int, int], ...]
+    aggregates: tuple[int, ...]
+
+
+class Collect(MOp):
+    """The same layout for the streams of one channel; the slots stay the same."""
+
+    kind = "collect"
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        super().__init__(first, number)
+        self._parts, self._aggregates = cast(Collected, first.definition)
+        self._wire = Wire(Port(self, self.receive), None)
+        self._output = Channel(self, True)
+        self._taken: set[int] = set()
+        self._epoch: int | None = None
+        self._seen: dict[tuple[tuple[int, ...], ...], set[int]] = {}
+
+    def takes(self, wanted: Wanted) -> bool:
+        return wanted.inputs[0].slot not in self._taken
+
+    def add(self, wanted: Wanted) -> Operator:
+        source = wanted.inputs[0]
+        operator = Operator(wanted, self._output, source.slot, self)
+        self.operators[operator] = None
+        self._taken.add(source.slot)
+        self._output.occupy()
+        self._wire.connect(source)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        del self.operators[operator]
+        self._taken.discard(operator.slot)
+        self._output.vacate()
+        self._wire.disconnect(operator.wanted.inputs[0])
+
+    def channels(self) -> Iterator[Channel]:
+        yield self._output
+
+    def receive(self, row: Row, members: Members) -> None:
+        """Take a row in."""
+        if row[1] != self._epoch:
+            self._epoch = row[1]
+            self._seen.clear()
+        parts = [
+            cast(Composite | None, row[VALUES + at]) or absent(documents, nodes)
+            for at, documents, nodes in self._parts
+        ]
+        texts = tuple(text_of(row[VALUES + at]) or "" for at in self._aggregates)
+        made = over_time(parts, texts, row)
+        seen = self._seen.setdefault((made.docs, made.nodes), set())
+        slots = [slot for slot in slots_of(members) if slot not in seen]
+        if slots:
+            seen.update(slots)
+            self._output.emit(made.row, members_of(slots))
