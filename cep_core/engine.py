@@ -31,10 +31,11 @@ from cep_core.events import TYPES, VALUES, Event, Late, Match, Rejected, Row, Sc
 from cep_core.explain import in_words
 from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Found
+from cep_core.mop import Operator
 from cep_core.operators.state import State
 from cep_core.plan import Builder, Options, Plan
 from cep_core.predicates import Shapes
-from cep_core.queries import Queries
+from cep_core.queries import Queries, Query
 from cep_core.rules import ALL_RULES, Rule
 from cep_core.runtime import END, Clock
 from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state_of
@@ -49,7 +50,8 @@ class Engine:
 
     ``ticks_per_second`` is the unit of all times; ``rules`` and ``options`` say what queries share;
     ``functions`` adds to what expressions may call; ``types`` are attribute types of your own that
-    snapshots have to keep; ``builders`` make m-ops of further kinds.
+    snapshots have to keep; ``builders`` make m-ops of further kinds.  ``exact`` is for rows that
+    come in another order than that of time: what is shared then, see `planning.wanted`.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Engine:
         functions: Mapping[str, Function] | None = None,
         types: Sequence[AttributeType] = (),
         builders: Mapping[str, Builder] | None = None,
+        exact: bool = False,
     ) -> None:
         if type(ticks_per_second) is not int or ticks_per_second < 1:
             raise CepError(f"there is at least 1 tick per second, not {shown(ticks_per_second)}")
@@ -79,7 +82,9 @@ class Engine:
             builders,
         )
         self._streams = Streams(self.plan)
-        self._queries = Queries(self.plan, self._streams, self.functions, ticks_per_second)
+        self._queries = Queries(
+            self.plan, self._streams, self.functions, ticks_per_second, exact=exact
+        )
         self._closed = False
         self._last_late: tuple[Row, int] | None = None
 
@@ -103,6 +108,20 @@ class Engine:
             raise NameTaken(f"there is a stream {name} already")
         self._streams.declare(name, attributes, lateness, channel)
 
+    def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
+        """Declare a stream whose rows an operator of the plan puts out, for queries to read.
+
+        Snapshots do not have it: who adopts a stream makes its operator again.
+        """
+        if self._queries.schema(name) is not None:
+            raise NameTaken(f"there is a stream {name} already")
+        self._streams.adopt(name, schema, lateness, operator)
+
+    def disown(self, name: str) -> None:
+        """Forget an adopted stream; raises StreamInUse while a query reads it."""
+        self._queries.forget_stream(name)
+        del self._streams.by_name[name]
+
     # -- queries ---------------------------------------------------------------------------
 
     def register(
@@ -125,6 +144,10 @@ class Engine:
         """The names of the queries, in order of registration."""
         return tuple(self._queries.by_name)
 
+    def query(self, name: str) -> Query:
+        """Return a query; raises UnknownQuery."""
+        return self._queries.query(name)
+
     # -- events ----------------------------------------------------------------------------
 
     def push(self, events: Iterable[Event]) -> list[Match]:
@@ -144,10 +167,20 @@ class Engine:
         self._require_open()
         if type(to) is not int or to >= END:
             raise CepError(f"the clock is set to an int below 2**62, not to {shown(to)}")
+        self.raise_clock(to)
+        return self._matches()
+
+    def raise_clock(self, to: int) -> None:
+        """Set the clock as `advance` does, and leave what was found for `rows`."""
         if to > self.clock.now:
             self.clock.now = to
             self._close_epochs()
-        return self._matches()
+
+    def rows(self) -> list[tuple[str, Row]]:
+        """Return what queries have found since the last time, as rows by query, in no order."""
+        found = self._queries.found[:]
+        self._queries.found.clear()
+        return [(self._queries.by_number[number].name, row) for number, row in found]
 
     def close(self) -> list[Match]:
         """End the input: all epochs are closed."""

@@ -93,7 +93,10 @@ class Queries:
         streams: Streams,
         functions: Mapping[str, Function],
         ticks_per_second: int,
+        *,
+        exact: bool = False,
     ) -> None:
+        self._exact = exact
         self.by_name: dict[str, Query] = {}
         self.by_number: dict[int, Query] = {}
         self.publishers: dict[str, Query] = {}
@@ -173,6 +176,15 @@ class Queries:
             self._readers[stream].discard(name)
             if not self._readers[stream]:
                 del self._readers[stream]
+
+    def forget_stream(self, name: str) -> None:
+        """Forget what was compiled for a base stream; raises StreamInUse while a query reads it."""
+        readers = sorted(self._readers.get(name, ()))
+        if readers:
+            raise StreamInUse(f"{readers[0]} reads the stream {name}")
+        for key, compiled in list(self._compiled.items()):
+            if name in compiled.reads:
+                del self._compiled[key]
 
     # -- what a query became ---------------------------------------------------------------
 
@@ -325,7 +337,8 @@ class Queries:
 
         for step in compiled.steps:
             inputs = tuple([resolve(reference) for reference in step.inputs])
-            operator = self._plan.insert(wanted(step, literals, inputs, query.lane, query.since))
+            asked = wanted(step, literals, inputs, query.lane, query.since, exact=self._exact)
+            operator = self._plan.insert(asked)
             query.held.append(operator)
             if query.sources is not None:
                 query.sources.append(owner)

@@ -58,6 +58,11 @@ class Streams:
         self.by_name[name] = BaseStream(name, schema, lateness, label, operator)
         self._widest = max(self._widest, lateness)
 
+    def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
+        """Add a stream whose rows an m-op of the plan puts out; nobody pushes events to it."""
+        require_name(name, "the name of a stream")
+        self.by_name[name] = BaseStream(name, schema, lateness, None, operator)
+
     def fault(self, event: Event, names: tuple[str, ...]) -> str | None:
         """Return why an event cannot be taken in, or None."""
         if not names:

@@ -29,14 +29,14 @@ class Composite(NamedTuple):
     """Documents by component, and the nodes of the variables that its stream has, in order.
 
     A node is qualified by its component: see `qualified`.  `values` are
-    aggregates; [`start`, `ts`] is its interval; `clock`, `rank` and `first` are
-    as of a document; `version` is the highest of its documents; `bases` are its
+    aggregates, or a relational row's; [`start`, `ts`] is its interval; `clock`,
+    `rank` and `first` are as of a document; `version` is the highest of its documents; `bases` are its
     documents whatever their version.
     """
 
     docs: tuple[int, ...]
     nodes: tuple[int, ...]
-    values: tuple[str, ...]
+    values: tuple[str | None, ...]
     start: int
     ts: int
     clock: int
@@ -141,7 +141,9 @@ def item_at(composite: Composite, position: int, tree: Callable[[int], Tree]) ->
     return tree(composite.docs[component]).items[node]
 
 
-def over_time(parts: Sequence[Composite], values: tuple[str, ...], row: Sequence[int]) -> Composite:
+def over_time(
+    parts: Sequence[Composite], values: tuple[str | None, ...], row: Sequence[int]
+) -> Composite:
     """Return what an operator over time has made of parts; `row` has its interval and `first`."""
     joined = together(parts)
     return joined._replace(

@@ -48,6 +48,15 @@ def constructed(constructor: Element, bound: Mapping[str, Sequence[Item]]) -> et
     return element
 
 
+def row_document(name: str, values: Mapping[str, str | None]) -> bytes:
+    """Return the document of a row: a leaf for each of its values that is there."""
+    root = etree.Element(name)
+    for attribute, value in values.items():
+        if value is not None:
+            etree.SubElement(root, attribute).text = value
+    return etree.tostring(root, encoding="UTF-8", xml_declaration=False)
+
+
 def _text(part: str | Embedded, bound: Mapping[str, Sequence[Item]]) -> str:
     """Return literal text, the first string of `{string(x)}`, or all of `{x}`, blanks between."""
     if isinstance(part, str):

@@ -121,6 +121,7 @@ class Documents:
         place = origin or Origin(self.clock, number * LEVELS, number)
         if origin is None:
             self.clock = max(self.clock, document.timestamp)
+        version = max(len(versions), place.version)
         arrival = Arrival(
             number,
             document.streams,
@@ -130,10 +131,11 @@ class Documents:
             place.rank,
             base,
             place.first,
+            version,
         )
         self._arrived[number] = root
         name = self._name(document.id, len(versions))
-        return Accepted(document, name, max(len(versions), place.version), digest, arrival)
+        return Accepted(document, name, version, digest, arrival)
 
     def take_number(self) -> int:
         """Return the next number: composites are numbered among the documents."""

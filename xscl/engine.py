@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cep_core import Schema
 from feeds.documents import Document
 from templates.processor import Processor
 from templates.registry import Registry
@@ -30,8 +31,25 @@ from xscl.explain import explain
 from xscl.history import TRIED, Trial, past, registered
 from xscl.language.normalform import lateness_of
 from xscl.language.parser import MAX_LATENESS, parse_window
-from xscl.match import Match, Matches, Reader, Results, Subscription, result_of
+from xscl.match import (
+    XSCL,
+    Match,
+    Matches,
+    Reader,
+    Results,
+    Subscription,
+    match_of,
+    result_of,
+)
 from xscl.network import Network
+from xscl.relational import (
+    LANGUAGES,
+    Attributes,
+    published_schema,
+    schema_as_text,
+    schema_from,
+    schema_of,
+)
 from xscl.relations import Relations
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
@@ -62,9 +80,14 @@ class Engine:
         self._subscriptions = Subscriptions(self._store, self._registry)
         self._reader = Reader(self._compile, self._documents.tree)
         self._position = self._store.meta("position")
-        self._latenesses: dict[str, int] = dict(
-            self._store.fetch("SELECT name, lateness FROM state.stream")
-        )
+        self._latenesses: dict[str, int] = {}
+        self._declared: dict[str, Schema] = {}
+        for name, lateness, attributes in self._store.fetch(
+            "SELECT name, lateness, attributes FROM state.stream"
+        ):
+            self._latenesses[name] = lateness
+            if attributes is not None:
+                self._declared[name] = schema_from(attributes)
         self._streams = {
             definition: number
             for number, definition in self._store.fetch("SELECT * FROM state.composite_stream")
@@ -78,6 +101,7 @@ class Engine:
             self._number,
             self._lateness,
             self._publish,
+            self._schema,
         )
         self._plan_again()
         self._relations = Relations(self._store, self._registry, self._processor)
@@ -85,7 +109,12 @@ class Engine:
     def _plan_again(self) -> None:
         """Put the stored subscriptions into the plan, and give it what it kept."""
         for subscription in self._subscriptions:
-            if subscription.template:
+            if subscription.relational:
+                query = self._network.relational.plan(
+                    subscription.name, subscription.query, subscription.language, subscription.since
+                )
+                self._network.attach_query(subscription, query)
+            elif subscription.template:
                 self._network.attach_row(subscription)
             else:
                 compiled = self._compile(subscription.query)
@@ -138,37 +167,93 @@ class Engine:
 
     # -- Streams and subscriptions ---------------------------------------------------------
 
-    def stream(self, name: str, *, lateness: str | int = 0, live: bool = False) -> None:
+    def stream(
+        self,
+        name: str,
+        *,
+        lateness: str | int = 0,
+        live: bool = False,
+        attributes: Attributes | None = None,
+    ) -> None:
         """Set a stream's lateness: how far behind the latest document one may still come.
 
-        `lateness` is a duration (`"1 h"`) or a number of ticks.  It has to be
-        set before the stream is subscribed to.
+        `lateness` is a duration (`"1 h"`) or a number of ticks.  `attributes`
+        say which leaves of its documents relational queries read, and as what:
+        `{"title": str, "price": float}`.  Both have to be set before the stream
+        is subscribed to.
         """
         ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
         if not 0 <= ticks <= MAX_LATENESS:
             raise XsclError(
                 f"the lateness {ticks} is out of range", hint="a duration such as 1 h, or ticks"
             )
+        schema = self._declared.get(name) if attributes is None else schema_of(attributes)
         with self._changing():
+            self._refuse_redeclared(name, schema or self._schema(name))
             if ticks != self._lateness(name) and name in self._subscriptions.streams():
                 raise StreamInUse(
                     f"the lateness of {name!r} cannot change while subscriptions read it",
                     hint="set it before the first subscription",
                 )
             self._store.fetch(
-                "INSERT INTO state.stream VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE"
-                " SET lateness = excluded.lateness, live = excluded.live",
-                [name, ticks, live],
+                "INSERT INTO state.stream VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE"
+                " SET lateness = excluded.lateness, live = excluded.live,"
+                " attributes = excluded.attributes",
+                [name, ticks, live, schema_as_text(schema)],
             )
             self._latenesses[name] = ticks
+            if schema is not None:
+                self._declared[name] = schema
 
-    def subscribe(self, name: str, query: str, *, updates: bool = False) -> None:
+    def _refuse_redeclared(self, name: str, schema: Schema | None) -> None:
+        """Raise if the attributes of a stream would change that relational queries read."""
+        readers = [one.name for one in self._subscriptions if one.relational and name in one.reads]
+        if readers and schema != self._schema(name):
+            raise StreamInUse(
+                f"the attributes of {name!r} cannot change while {readers[0]!r} reads them",
+                hint="set them before the first subscription",
+            )
+
+    def _schema(self, stream: str) -> Schema | None:
+        """Return what is known of the attributes of a stream of documents."""
+        if stream in self._declared:
+            return self._declared[stream]
+        for publisher in self._subscriptions.publishers(stream):
+            if not publisher.relational:
+                return published_schema(self._compile(publisher.query))
+        return None
+
+    def subscribe(
+        self, name: str, query: str, *, updates: bool = False, language: str = XSCL
+    ) -> None:
         """Register a query; it sees the documents that arrive from now on.
 
-        With `updates` it sees new versions of documents too.  Raises
-        QueryError, and NameTaken for a name that is in use.
+        With `updates` it sees new versions of documents too.  `language` is
+        `xscl` or `cel`; CEL reads streams whose attributes are known (see
+        `stream`).  Raises QueryError, and NameTaken for a name that is in use.
         """
-        self._subscribe([(name, query)], updates)
+        if language == XSCL:
+            self._subscribe([(name, query)], updates)
+        else:
+            self._subscribe_query(name, query, language, updates)
+
+    def _subscribe_query(self, name: str, text: str, language: str, updates: bool) -> None:
+        if language not in LANGUAGES:
+            raise XsclError(
+                f"there is no language {language!r}", hint=f"one of {', '.join((XSCL, *LANGUAGES))}"
+            )
+        if updates:
+            raise XsclError("updates are for queries in XSCL: an event has no versions")
+        with self._changing():
+            self._subscriptions.refuse_taken(name)
+            since = self._documents.next
+            query = self._network.relational.plan(name, text, language, since)
+            qid = self._number(f"{language} {name} {since}")
+            added = self._subscriptions.add_query(name, text, language, query, qid, since)
+            self._network.attach_query(added, query)
+            self._subscriptions.save()
+            self._set_prompt()
+            self._save_network()
 
     def subscribe_many(self, pairs: Iterable[tuple[str, str]], *, updates: bool = False) -> None:
         """Register many queries, all or none; errors name the row that is wrong (from 1)."""
@@ -233,7 +318,9 @@ class Engine:
     def _lateness(self, stream: str) -> int:
         """Return a stream's lateness; a published one has the largest of its inputs."""
         inputs = [
-            lateness_of(self._compile(publisher.query).normal, self._lateness)
+            max(map(self._lateness, publisher.reads))
+            if publisher.relational
+            else lateness_of(self._compile(publisher.query).normal, self._lateness)
             for publisher in self._subscriptions.publishers(stream)
         ]
         return max([*inputs, self._latenesses.get(stream, 0)])
@@ -276,7 +363,7 @@ class Engine:
                 return self._expand(_RESULTS.empty_table())
             accepted = self._take([(document, None) for document in documents], strict)
             for one in accepted:
-                self._network.advance(one.arrival.ts)
+                self._network.pass_by(one.arrival)
             self._network.run()
             return self._finish()
 
@@ -316,10 +403,10 @@ class Engine:
         return found.add_column(0, "position", pa.array(positions))
 
     def _store_late(self) -> None:
-        for composite, watermark, missed in self._network.take_late():
+        for doc, watermark, missed in self._network.take_late():
             self._store.fetch(
                 "INSERT INTO state.late VALUES (?, ?, ?)",
-                [composite.docs[-1], ", ".join(missed), watermark],
+                [doc, ", ".join(missed), watermark],
             )
 
     def _forget(self) -> None:
@@ -348,7 +435,7 @@ class Engine:
         documents = []
         for group in groups.values():
             for ones in [group] if subscription.distinct else [[one] for one in group]:
-                match = Match(subscription, result_of(ones, stored), self._reader)
+                match = match_of(subscription, result_of(ones, stored), self._reader)
                 document = Document(
                     subscription.publish, match.id, match.t1, match.xml(), match.history
                 )

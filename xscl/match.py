@@ -8,8 +8,9 @@ worked out when they are asked for.
 from __future__ import annotations
 
 import hashlib
+import json
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, overload
@@ -19,12 +20,14 @@ import pyarrow as pa
 from templates.relations import INFINITE
 from xscl.compile import CompiledQuery
 from xscl.composites import Composite, joined, qualified
-from xscl.construct import constructed, constructed_document, default_document
+from xscl.construct import constructed, constructed_document, default_document, row_document
 from xscl.documents import Stored
 from xscl.xpath.bind import bind
 from xscl.xpath.pattern import Pattern
 from xscl.xpath.tree import Tree
 from xscl.xpath.values import Item, string_value
+
+XSCL = "xscl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +48,8 @@ class Subscription:
     `template`, or below 0 (then `template` is 0).  `outputs` are the variables
     that its results bind, in their order, each with the place of its document
     among a result's.  It sees documents whose `first` is at least `since`.
-    `ordered`: an operator over time is in it.
+    `ordered`: an operator over time is in it.  `columns` are the attributes of
+    what a query in another `language` finds.
     """
 
     number: int
@@ -60,6 +64,13 @@ class Subscription:
     publish: str | None = None
     reads: tuple[str, ...] = ()
     ordered: bool = False
+    language: str = XSCL
+    columns: tuple[str, ...] = ()
+
+    @property
+    def relational(self) -> bool:
+        """Whether the query is in a language of events, such as CEL."""
+        return self.language != XSCL
 
     @property
     def split(self) -> int:
@@ -228,8 +239,7 @@ class Match:
         if not self._subscription.distinct:
             named = zip(self._subscription.outputs, self._result.nodes, strict=True)
             parts.extend(f"{name}={nodes[0]}" for (_, name), nodes in sorted(named))
-        framed = "".join(f"{len(part.encode())}:{part}" for part in parts)
-        return hashlib.blake2b(framed.encode(), digest_size=16).hexdigest()
+        return _hash(parts)
 
     @cached_property
     def bindings(self) -> dict[str, list[Node]]:
@@ -274,7 +284,8 @@ class Match:
                 [] if document is None else [self._tree(document).items[n] for n in numbers]
             )
         values = self._result.composite.values
-        items.update((n, [v]) for n, v in zip(self._compiled.values, values, strict=True))
+        named = zip(self._compiled.values, values, strict=True)
+        items.update((name, [] if value is None else [value]) for name, value in named)
         return items
 
     @cached_property
@@ -320,8 +331,52 @@ class Match:
                     yield self._tree(document).items[number]
 
 
+def _hash(parts: Iterable[str]) -> str:
+    framed = "".join(f"{len(part.encode())}:{part}" for part in parts)
+    return hashlib.blake2b(framed.encode(), digest_size=16).hexdigest()
+
+
+def match_of(subscription: Subscription, result: Result, reader: Reader) -> Match:
+    """Return the match that a result is for a subscription."""
+    made = EventMatch if subscription.relational else Match
+    return made(subscription, result, reader)
+
+
 def _node(document: str, tree: Tree, number: int) -> Node:
     return Node(document, number, tree.path(number), string_value(tree.items[number]))
+
+
+class EventMatch(Match):
+    """A match of a relational query: a row, whose values are leaves of its output document.
+
+    It has no documents; its `history` is False.  `id` is a hash of the subscription and the row.
+    """
+
+    @property
+    def history(self) -> bool:
+        return False
+
+    @cached_property
+    def id(self) -> str:
+        row = self._result.composite
+        parts = [row.start, row.ts, row.first, *(json.dumps(value) for value in row.values)]
+        return _hash([self.subscription, *map(str, parts)])
+
+    @property
+    def values(self) -> dict[str, str | None]:
+        """The attributes of the row, as texts."""
+        row = self._result.composite
+        return dict(zip(self._subscription.columns, row.values, strict=True))
+
+    @cached_property
+    def bindings(self) -> dict[str, list[Node]]:
+        return {
+            name: [] if value is None else [Node("", 0, name, value)]
+            for name, value in self.values.items()
+        }
+
+    def xml(self) -> bytes:
+        return row_document(self._subscription.publish or "result", self.values)
 
 
 class Matches(Sequence[Match]):
@@ -420,7 +475,7 @@ class Matches(Sequence[Match]):
 
     def _match(self, index: int, subscription: Subscription) -> Match:
         result = self._results[index]
-        return Match(
+        return match_of(
             subscription, self._grouped(index) if subscription.distinct else result, self._reader
         )
 

@@ -17,10 +17,13 @@ from typing import Any
 import pyarrow as pa
 
 import cep_core
+from cep_core import Schema
 from cep_core.channels import members_of
+from cep_core.events import Row
 from cep_core.mop import MOp, Operator, Wanted
 from cep_core.operators.state import State
 from cep_core.plan import Builder, Plan
+from cep_core.queries import Query
 from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state_of
 from templates.joingraph import LEFT
 from templates.processor import FOUND, Processor
@@ -28,24 +31,34 @@ from templates.registry import Placed, Registry
 from templates.relations import Pair
 from xscl.compile import CompiledQuery
 from xscl.composites import Composite, Composites, composite_of
-from xscl.documents import Accepted, Documents
+from xscl.documents import LEVELS, Accepted, Documents
 from xscl.language.parser import parse_block
 from xscl.match import Subscription
 from xscl.operators.attributes import Attributes
 from xscl.operators.collect import Collect
 from xscl.operators.joins import JoinDefinition, Joins, TemplateJoin
 from xscl.operators.leaves import Leaves, is_leaf
+from xscl.operators.record import Record, Records
 from xscl.operators.refine import Refine
 from xscl.operators.scan import XPathScan
-from xscl.outlets import Outlet, Publisher
+from xscl.outlets import Outlet, Publisher, composite_in
 from xscl.overtime import FUNCTIONS_OVER_TIME
 from xscl.planner import Planned, Planner
+from xscl.relational import Relational, composite_of_row
 from xscl.rules import RULES
 from xscl.xpath.nfa import Automaton
+from xscl.xpath.shred import Arrival
 
 
 def _composite(text: str) -> Composite:
     return composite_of(json.loads(text))
+
+
+def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:
+    """Return what results are put in order by."""
+    qid, one = row
+    values = [(value is not None, value) for value in one.values] if not one.docs else []
+    return qid, one.ts, one.docs, one.nodes, one.start, one.first, values
 
 
 _CODEC = Codec([AttributeType(Composite, json.dumps, _composite)])
@@ -55,7 +68,8 @@ class Network:
     """The plan with its subscriptions, and the results of the documents that it was given.
 
     `number` gives the number of a stream of composites by its definition,
-    `lateness` that of a stream of documents; `publish` makes documents of matches.
+    `lateness` that of a stream of documents, `schema` what is known of its
+    attributes; `publish` makes documents of matches.
     """
 
     def __init__(
@@ -67,6 +81,7 @@ class Network:
         number: Callable[[str], int],
         lateness: Callable[[str], int],
         publish: Callable[[Subscription, list[Composite]], None],
+        schema: Callable[[str], Schema | None],
     ) -> None:
         self._registry = registry
         self._documents = documents
@@ -75,10 +90,11 @@ class Network:
         self.automaton = Automaton()
         self._leaves = Leaves(documents.tree)
         self.core = cep_core.Engine(
-            rules=RULES, functions=FUNCTIONS_OVER_TIME, builders=self._builders()
+            rules=RULES, functions=FUNCTIONS_OVER_TIME, builders=self._builders(), exact=True
         )
         self.core.clock.now = documents.clock
         plan = self.core.plan
+        self._records = Records(self.core.clock)
         self._joins = Joins(
             processor,
             composites,
@@ -89,6 +105,9 @@ class Network:
             self._take_found,
         )
         self.planner = Planner(plan, registry, number, lateness)
+        self.relational = Relational(
+            self.core, self._records, self.planner.source, lateness, schema
+        )
         self._planned: dict[str, Planned] = {}
         self._ordered: dict[str, None] = {}  # subscriptions with operators over time
         self._outlets: dict[int, Outlet] = {}
@@ -114,6 +133,7 @@ class Network:
             ),
             "attributes": lambda plan, wanted, number: Attributes(wanted, number, tree),
             "collect": lambda plan, wanted, number: Collect(wanted, number),
+            "record": lambda plan, wanted, number: Record(wanted, number, self._records),
         }
 
     # -- Subscriptions ---------------------------------------------------------------------
@@ -136,9 +156,7 @@ class Network:
                 self._outlets[subscription.qid] = outlet
             outlet.uses += 1
         if subscription.publish is not None:
-            self._publishers[subscription.name] = Publisher(
-                root.operator, subscription, self.core.plan.batch, self._publish
-            )
+            self._publish_from(root.operator, subscription, composite_in)
 
     def attach_row(self, subscription: Subscription) -> None:
         """Let a subscription have a row of R_T that is registered already."""
@@ -147,8 +165,28 @@ class Network:
         streams = [subscription.reads[0], subscription.reads[-1]][: 1 + graph.two_sided]
         self.attach(subscription, self.planner.plan_row(placed, streams))
 
+    def attach_query(self, subscription: Subscription, query: Query) -> None:
+        """Let a subscription have what a relational query finds."""
+        self.relational.attach(subscription.name, subscription.qid)
+        if subscription.publish is not None:
+            assert query.root is not None
+            self._publish_from(query.root, subscription, composite_of_row)
+
+    def _publish_from(
+        self, root: Operator, subscription: Subscription, composite: Callable[[Row], Composite]
+    ) -> None:
+        self._publishers[subscription.name] = Publisher(
+            root, subscription, self.core.plan.batch, self._publish, composite
+        )
+
     def detach(self, subscription: Subscription) -> tuple[int, ...]:
         """Take a subscription out; return the pairs of variables that nothing uses any more."""
+        publisher = self._publishers.pop(subscription.name, None)
+        if publisher is not None:
+            publisher.close()
+        if subscription.relational:
+            self.relational.remove(subscription.name)
+            return ()
         planned = self._planned.pop(subscription.name)
         self._ordered.pop(subscription.name, None)
         if subscription.qid < 0:
@@ -157,9 +195,6 @@ class Network:
             if not outlet.uses:
                 del self._outlets[subscription.qid]
                 outlet.close()
-        publisher = self._publishers.pop(subscription.name, None)
-        if publisher is not None:
-            publisher.close()
         dropped = self.planner.release(planned)
         for pair in dropped:
             self.automaton.remove(pair)
@@ -168,12 +203,14 @@ class Network:
 
     def pairs(self, name: str) -> list[int]:
         """Return the pairs of variables that a subscription uses."""
-        placed = self._planned[name].placed
+        planned = self._planned.get(name)
+        placed = () if planned is None else planned.placed
         return [pair for one in placed for pair in self._registry.row(one.qid).pairs]
 
     def operators(self, name: str) -> Iterable[Operator]:
         """Return the operators of a subscription, the lower ones first."""
-        return dict.fromkeys(self._planned[name].held)
+        planned = self._planned.get(name)
+        return dict.fromkeys(self.core.query(name).held if planned is None else planned.held)
 
     def ask(self, pairs: Iterable[Pair]) -> None:
         """Have the bindings of pairs of variables found."""
@@ -206,10 +243,17 @@ class Network:
         """Have everything run that has something to do."""
         self.core.plan.batch.run()
 
+    def pass_by(self, arrival: Arrival) -> None:
+        """Let the time of a document come: it is an event, and epochs before it are closed."""
+        if self.relational:
+            self._records.release(arrival.rank + LEVELS)
+            self.run()
+        self.advance(arrival.ts)
+
     def advance(self, clock: int) -> None:
         """Raise the clock: epochs before it are closed."""
         if self.core.plan.lanes:
-            self.core.advance(clock)
+            self.core.raise_clock(clock)
         else:
             self.core.clock.now = max(self.core.clock.now, clock)
 
@@ -229,9 +273,10 @@ class Network:
         A composite that is a result has its number as doc1 and doc2.
         """
         tables, self._tables = self._tables, []
+        self._rows.extend(dict.fromkeys(self.relational.found()))
         found = [self._sorted(table) for table in tables]
         if self._rows:
-            self._rows.sort(key=lambda row: (row[0], row[1].ts, row[1].docs, row[1].nodes))
+            self._rows.sort(key=_in_order)
             numbers = [self._composites.number(composite) for _, composite in self._rows]
             qids = [qid for qid, _ in self._rows]
             columns = [qids, numbers, numbers, [[] for _ in numbers]]
@@ -277,7 +322,7 @@ class Network:
     @property
     def ordered(self) -> bool:
         """Whether there is any operator over time."""
-        return bool(self._ordered)
+        return bool(self._ordered or self.relational)
 
     def snapshot(self) -> bytes:
         """Return what operators over time keep."""
@@ -288,13 +333,14 @@ class Network:
         load_state(self.core.plan, self._numbering(), _CODEC.unpacked(data))
 
     def _numbering(self) -> Numbering:
-        return Numbering(self.core.plan, [self._planned[name].held for name in self._ordered])
+        held = [self._planned[name].held for name in self._ordered]
+        return Numbering(self.core.plan, [*held, *self.relational.held()])
 
-    def take_late(self) -> list[tuple[Composite, int, tuple[str, ...]]]:
-        """Return the composites that came too late since the last time, when, and for what."""
-        found: list[tuple[Composite, int, tuple[str, ...]]] = []
+    def take_late(self) -> list[tuple[int, int, tuple[str, ...]]]:
+        """Return the documents that came too late since the last time, when, and for what."""
+        found: list[tuple[int, int, tuple[str, ...]]] = []
         for row, watermark, missed in self.core.late:
             parts: list[Any] = [value for value in row if isinstance(value, Composite)]
-            found.append((parts[0], watermark, missed))
+            found.append((parts[0].docs[-1] if parts else row[2], watermark, missed))
         self.core.late.clear()
         return found

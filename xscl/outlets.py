@@ -13,6 +13,11 @@ from xscl.composites import Composite
 from xscl.match import Subscription
 
 
+def composite_in(row: Row) -> Composite:
+    """Return the composite that a row carries."""
+    return cast(Composite, row[VALUES])
+
+
 class Outlet:
     """Takes the rows of one stream of composites as results, for all who subscribe to it."""
 
@@ -28,7 +33,7 @@ class Outlet:
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a row in."""
-        self._found.append((self._number, cast(Composite, row[VALUES])))
+        self._found.append((self._number, composite_in(row)))
 
     def close(self) -> None:
         """Take no more rows."""
@@ -47,18 +52,20 @@ class Publisher:
         subscription: Subscription,
         batch: Batch,
         publish: Callable[[Subscription, list[Composite]], None],
+        composite: Callable[[Row], Composite],
     ) -> None:
         self._root = root
         self._subscription = subscription
         self._batch = batch
         self._publish = publish
+        self._composite = composite
         self._composites: list[Composite] = []
         self._port = Port(self, self.receive)
         root.channel.connect(self._port, root.slot)
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a row in."""
-        self._composites.append(cast(Composite, row[VALUES]))
+        self._composites.append(self._composite(row))
         self._batch.touch(self)
 
     def run(self) -> None:

@@ -56,7 +56,7 @@ CREATE OR REPLACE TEMP VIEW late AS
 CREATE OR REPLACE TEMP VIEW documents AS
     SELECT id, streams, ts AS timestamp, version, history, origin FROM state.document;
 CREATE OR REPLACE TEMP VIEW subscriptions AS
-    SELECT name, query, template, qid, is_distinct AS "distinct", updates, publish
+    SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish
     FROM state.subscription;
 """
 

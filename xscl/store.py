@@ -25,7 +25,8 @@ VERSION = 2
 SCHEMA = """
 CREATE SCHEMA state;
 CREATE TABLE state.meta(key VARCHAR PRIMARY KEY, value BIGINT);
-CREATE TABLE state.stream(name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEAN);
+CREATE TABLE state.stream(name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEAN,
+    attributes VARCHAR);
 CREATE TABLE state.document(
     doc BIGINT, id VARCHAR, given VARCHAR, version INTEGER, streams VARCHAR[], ts BIGINT,
     clock BIGINT, rank BIGINT, base BIGINT, first BIGINT, hash BLOB, history BOOLEAN,
@@ -38,7 +39,8 @@ CREATE TABLE state.composite_stream(number INTEGER, definition VARCHAR);
 CREATE TABLE state.subscription(
     number INTEGER, name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER,
     outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
-    publish VARCHAR, reads VARCHAR[], ordered BOOLEAN);
+    publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
+    columns VARCHAR[]);
 CREATE TABLE state.core(snapshot BLOB);
 CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT);
 CREATE TABLE state.result(

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from cep_core.queries import Query
 from templates.registry import Registry
 from xscl.compile import CompiledQuery
 from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription, XsclError
@@ -78,7 +79,7 @@ class Subscriptions:
     ) -> Subscription:
         """Register a query, which is planned, under a name; `save` makes it durable."""
         self.refuse_taken(name)
-        self._refuse_cycle(name, compiled)
+        self._refuse_cycle(name, compiled.streams, compiled.normal.publish)
         root = planned.root
         assert root is not None
         normal = compiled.normal
@@ -96,6 +97,26 @@ class Subscriptions:
             normal.publish,
             compiled.streams,
             planned.ordered,
+        )
+        self._next += 1
+        self._know(subscription)
+        self._new.append(subscription)
+        return subscription
+
+    def add_query(
+        self, name: str, text: str, language: str, query: Query, qid: int, since: int
+    ) -> Subscription:
+        """Register a relational query, which is planned, under a name."""
+        self.refuse_taken(name)
+        reads = tuple(dict.fromkeys(query.compiled.reads))
+        self._refuse_cycle(name, reads, query.publishes)
+        subscription = Subscription(
+            *(self._next, name, text, 0, qid, (), since),
+            publish=query.publishes,
+            reads=reads,
+            ordered=True,
+            language=language,
+            columns=query.schema.names,
         )
         self._next += 1
         self._know(subscription)
@@ -145,9 +166,8 @@ class Subscriptions:
                 hint="unsubscribe it first, or choose another name",
             )
 
-    def _refuse_cycle(self, name: str, compiled: CompiledQuery) -> None:
+    def _refuse_cycle(self, name: str, reads: Iterable[str], target: str | None) -> None:
         """Raise if the stream that a query publishes would reach the query itself."""
-        target = compiled.normal.publish
         if target is None:
             return
         published: dict[str, set[str]] = {}
@@ -156,7 +176,7 @@ class Subscriptions:
                 for stream in subscription.reads:
                     published.setdefault(stream, set()).add(subscription.publish)
         reached = _reachable(target, published)
-        for stream in compiled.streams:
+        for stream in reads:
             if stream in reached:
                 raise StreamCycle(
                     f"{name!r} would publish {target!r}, from which the stream {stream!r}"
@@ -209,11 +229,13 @@ def _from_row(
     *rest: Any,
 ) -> Subscription:
     named = tuple(zip(places, outputs, strict=True))
-    since, distinct, updates, publish, reads, ordered = rest
+    since, distinct, updates, publish, reads, ordered, language, columns = rest
     return Subscription(
         *(number, name, query, template, qid, named, since, distinct, updates, publish),
         tuple(reads),
         ordered,
+        language,
+        tuple(columns),
     )
 
 
@@ -242,6 +264,8 @@ _SCHEMA = pa.schema(
         ("publish", pa.string()),
         ("reads", pa.list_(pa.string())),
         ("ordered", pa.bool_()),
+        ("language", pa.string()),
+        ("columns", pa.list_(pa.string())),
     ]
 )
 
@@ -262,6 +286,8 @@ def _table(subscriptions: list[Subscription]) -> pa.Table:
             s.publish,
             list(s.reads),
             s.ordered,
+            s.language,
+            list(s.columns),
         )
         for s in subscriptions
     ]

@@ -41,6 +41,7 @@ class Arrival:
     rank: int
     base: int
     first: int
+    version: int = 1
 
 
 def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:

@@ -1,0 +1,235 @@
+"""Relational queries on the same plan: CEL over documents, and its output as documents again.
+
+A stream of documents is a stream of events once its attributes are known: they are declared
+(`Engine.stream`), or they are the children of the element that an XSCL query publishes.  What a
+relational query finds is a composite of no documents whose values are the row's, so that results
+are stored, counted and read like all others; its output document has a leaf for each of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import cep_core
+from cep_core import CepError, Schema
+from cep_core import errors as core_errors
+from cep_core.events import VALUES, Row
+from cep_core.mop import Operator, Wanted
+from cep_core.queries import Query
+from xscl.compile import CompiledQuery
+from xscl.composites import Composite
+from xscl.documents import EARLIEST
+from xscl.errors import NameTaken, QueryError, StreamInUse, XsclError
+from xscl.language.syntax import Element, Embedded
+from xscl.operators.record import READERS, Records
+from xscl.xpath.functions import text_of
+
+LANGUAGES = ("cel",)
+"""The relational languages; XSCL is the other one."""
+
+Attributes: TypeAlias = Mapping[str, type]
+_NAMES = {kind.__name__: kind for kind in READERS}
+_WORD = re.compile(r"[^\W\d]\w*")
+
+
+def schema_of(attributes: Attributes) -> Schema:
+    """Return the schema of a stream's attributes; raises XsclError for a type that has no texts."""
+    for name, kind in attributes.items():
+        if kind not in READERS:
+            shown = getattr(kind, "__name__", repr(kind))
+            raise XsclError(
+                f"the attribute {name!r} cannot be of type {shown}",
+                hint=f"types are {', '.join(_NAMES)}",
+            )
+    with translated():
+        return Schema(tuple(attributes), tuple(attributes.values()))
+
+
+def published_schema(query: CompiledQuery) -> Schema | None:
+    """Return the schema of what a query publishes: the leaves that it constructs, as texts.
+
+    None if it publishes nothing, or nothing whose name is known beforehand.
+    """
+    constructor = query.normal.select
+    if constructor is None or query.normal.publish is None:
+        return None
+    found = [_local(name) for name, _ in constructor.attributes]
+    for child in constructor.children:
+        match child:
+            case Element():
+                found.append(_local(child.name))
+            case Embedded(as_string=False):
+                found.append(_copied(child, query))
+            case _:
+                pass  # text between the leaves
+    names = tuple(dict.fromkeys(name for name in found if name))
+    return Schema(names, (str,) * len(names)) if names else None
+
+
+def _local(name: str) -> str:
+    return name.rpartition("}")[2]
+
+
+def _copied(embedded: Embedded, query: CompiledQuery) -> str:
+    """Return the name of the elements that are copied; "" if it is not known, or they are none."""
+    steps = embedded.path.steps or [
+        node.step
+        for pattern in query.patterns
+        for node in pattern.nodes
+        if node.variable == embedded.variable
+    ]
+    if embedded.path.text is not None or not steps or steps[-1].attribute:
+        return ""
+    return steps[-1].test.local or ""
+
+
+def schema_as_text(schema: Schema | None) -> str | None:
+    """Return a schema as text, to be kept."""
+    if schema is None:
+        return None
+    names = [kind.__name__ for kind in schema.types]
+    return json.dumps(dict(zip(schema.names, names, strict=True)))
+
+
+def schema_from(text: str) -> Schema:
+    """Return a schema that was kept as text."""
+    found = json.loads(text)
+    return Schema(tuple(found), tuple(_NAMES[kind] for kind in found.values()))
+
+
+class Relational:
+    """The relational queries of an engine, and the streams that they read as events.
+
+    `source` gives the operator of a stream of documents, `lateness` its lateness, `schema` what is
+    known of its attributes.
+    """
+
+    def __init__(
+        self,
+        core: cep_core.Engine,
+        records: Records,
+        source: Callable[[str], Operator],
+        lateness: Callable[[str], int],
+        schema: Callable[[str], Schema | None],
+    ) -> None:
+        self._core = core
+        self._records = records
+        self._source = source
+        self._lateness = lateness
+        self._schema = schema
+        self._qids: dict[str, int] = {}
+        self._adopted: dict[str, Operator] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._qids)
+
+    # -- Queries ---------------------------------------------------------------------------
+
+    def plan(self, name: str, text: str, language: str, since: int) -> Query:
+        """Put a query into the plan; it sees documents that arrive from `since` on."""
+        try:
+            self._adopt(text)
+            self._core.clock.arrivals = since
+            with translated():
+                self._core.register(name, text, language)
+        finally:
+            self._release()
+        return self._core.query(name)
+
+    def attach(self, name: str, qid: int) -> None:
+        """Let the results of a query have a number."""
+        self._qids[name] = qid
+
+    def remove(self, name: str) -> None:
+        """Take a query out; raises StreamInUse while others read what it publishes."""
+        with translated():
+            self._core.unregister(name)
+        del self._qids[name]
+        self._release()
+
+    def queries(self) -> Iterator[Query]:
+        """Yield the queries, in order of registration."""
+        return map(self._core.query, self._core.queries)
+
+    def held(self) -> Iterator[Sequence[Operator]]:
+        """Yield the operators that are held, in an order that a restart gives again."""
+        yield [self._adopted[name] for name in sorted(self._adopted)]
+        for query in self.queries():
+            yield query.held
+
+    def explain(self, name: str) -> str:
+        """Return what a query became in the plan."""
+        return self._core.explain(name)
+
+    def _adopt(self, text: str) -> None:
+        """Make streams of events of those streams of documents that a text may read."""
+        for name in dict.fromkeys(_WORD.findall(text)):
+            schema = None if name in self._adopted else self._schema(name)
+            if schema is None:
+                continue
+            source = self._source(name)
+            source.lateness = lateness = self._lateness(name)
+            wanted = Wanted("record", schema, (source,), width=len(schema))
+            operator = self._core.plan.insert(wanted)
+            try:
+                with translated():
+                    self._core.adopt(name, schema, lateness, operator)
+            except XsclError:
+                self._core.plan.release(operator)
+                raise
+            self._adopted[name] = operator
+
+    def _release(self) -> None:
+        """Give back the streams that no query reads."""
+        read = {name for query in self.queries() for name in query.compiled.reads}
+        for name in self._adopted.keys() - read:
+            self._core.disown(name)
+            self._core.plan.release(self._adopted.pop(name))
+
+    # -- Results ---------------------------------------------------------------------------
+
+    def found(self) -> Iterator[tuple[int, Composite]]:
+        """Yield what was found since the last time, by the number of the stream of results."""
+        for name, row in self._core.rows():
+            yield self._qids[name], composite_of_row(row)
+
+
+def composite_of_row(row: Row) -> Composite:
+    """Return the composite of a row: no documents, and the texts of its values."""
+    values = tuple(map(_text, row[VALUES:]))
+    return Composite((), (), values, row[0], row[1], EARLIEST, 0, row[2], 1, ())
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise the core's errors as those of xscl."""
+    try:
+        yield
+    except core_errors.QueryError as error:
+        place = error.line, error.column
+        raise QueryError(error.message, error.source, *place, error.hint) from None
+    except CepError as error:
+        raise _ERRORS.get(type(error), XsclError)(error.message, hint=error.hint) from None
+
+
+_ERRORS: Mapping[type[CepError], type[XsclError]] = {
+    core_errors.NameTaken: NameTaken,
+    core_errors.StreamInUse: StreamInUse,
+}
+
+
+def _text(value: Any) -> str | None:
+    """Return a value as the text of a leaf; None if there is to be none."""
+    match value:
+        case None | str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case float():
+            return text_of(value)
+        case _:
+            return str(value)
