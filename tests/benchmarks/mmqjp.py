@@ -129,7 +129,7 @@ def witnesses(schema: Schema, stream: str, doc: int, pairs: Iterable[Pair]) -> W
         for number in range(len(schema.parents))
     ]
     values = [(f"the string value of leaf {leaf}", 1) for leaf in leaves]
-    times = [(doc, doc, doc - 1, doc, doc, doc)]
+    times = [(doc, doc, doc, doc - 1, doc, doc, doc)]
     return Witnesses(
         _table(rows, BINDINGS), _table(nodes, NODES), _table(times, TIMES), _table(values, VALUES)
     )

@@ -39,10 +39,10 @@ from tests.benchmarks.harness import (
 )
 from tests.benchmarks.mmqjp import STAGE_2, JoinQuery
 from xscl import documents
-from xscl import engine as engine_module
 from xscl.documents import Documents
 from xscl.engine import Engine
 from xscl.match import Matches
+from xscl.operators import scan
 from xscl.store import Store
 
 NAME = "rss"
@@ -53,7 +53,7 @@ STAGES = {
     **STAGE_2,
     "accept": (Documents, "accept"),
     "parse": (documents, "parse"),
-    "shred": (engine_module, "shred"),
+    "shred": (scan, "shred"),
     "insert": (Store, "insert"),
     "texts": (Documents, "keep_texts"),
     "evict": (Processor, "evict"),
