@@ -30,8 +30,8 @@ class Composite(NamedTuple):
 
     A node is qualified by its component: see `qualified`.  `values` are
     aggregates, or a relational row's; [`start`, `ts`] is its interval; `clock`,
-    `rank` and `first` are as of a document; `version` is the highest of its documents; `bases` are its
-    documents whatever their version.
+    `rank` and `first` are as of a document; `version` is the highest of its
+    documents; `bases` are its documents whatever their version.
     """
 
     docs: tuple[int, ...]
@@ -44,6 +44,11 @@ class Composite(NamedTuple):
     first: int
     version: int
     bases: tuple[int, ...]
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """Its documents; of a relational row the first that it is made of."""
+        return self.docs or self.bases
 
     @property
     def row(self) -> tuple[int, int, int, Composite]:
@@ -205,6 +210,19 @@ class Composites:
         )
         rows = self._store.fetch("SELECT * FROM state.composite SEMI JOIN asked USING (doc)")
         return {number: composite_of(fields) for number, *fields in rows}
+
+    def rows_before(self, rows: Iterable[tuple[int, Composite]]) -> set[tuple[int, Composite]]:
+        """Return those of some relational rows, each with its stream, that are results already."""
+        asked = set(rows)
+        if not asked:
+            return asked
+        times = [composite.ts for _, composite in asked]
+        stored = self._store.fetch(
+            "SELECT r.qid, c.* EXCLUDE (doc) FROM state.result r JOIN state.composite c"
+            " ON c.doc = r.doc1 WHERE c.ts BETWEEN ? AND ? AND len(c.docs) = 0",
+            [min(times), max(times)],
+        )
+        return {(qid, composite_of(fields)) for qid, *fields in stored} & asked
 
     def forget(self) -> None:
         """Delete those that neither the join state nor a result refers to."""

@@ -22,13 +22,13 @@ from cep_core import Schema
 from feeds.documents import Document
 from templates.processor import Processor
 from templates.registry import Registry
-from templates.relations import INFINITE
 from xscl.compile import CompiledQuery, compile_query
 from xscl.composites import Composite, Composites
+from xscl.compositestreams import CompositeStreams
 from xscl.documents import Accepted, Documents, Origin
 from xscl.errors import SqlError, StreamInUse, XsclError
 from xscl.explain import explain
-from xscl.history import TRIED, Trial, past, registered
+from xscl.history import TRIED, Trial, beginning, past, registered
 from xscl.language.normalform import lateness_of
 from xscl.language.parser import MAX_LATENESS, parse_window
 from xscl.match import (
@@ -53,7 +53,7 @@ from xscl.relational import (
 from xscl.relations import Relations
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
-from xscl.why import Read, Why, why
+from xscl.why import Read, Why, asked, why
 
 
 class Engine:
@@ -88,17 +88,14 @@ class Engine:
             self._latenesses[name] = lateness
             if attributes is not None:
                 self._declared[name] = schema_from(attributes)
-        self._streams = {
-            definition: number
-            for number, definition in self._store.fetch("SELECT * FROM state.composite_stream")
-        }
+        self._numbers = CompositeStreams(self._store)
         self._accepted: list[Accepted] = []
         self._network = Network(
             self._registry,
             self._processor,
             self._documents,
             self._composites,
-            self._number,
+            self._numbers.take,
             self._lateness,
             self._publish,
             self._schema,
@@ -113,6 +110,7 @@ class Engine:
                 query = self._network.relational.plan(
                     subscription.name, subscription.query, subscription.language, subscription.since
                 )
+                self._numbers.take(_definition(subscription.name, subscription.language))
                 self._network.attach_query(subscription, query)
             elif subscription.template:
                 self._network.attach_row(subscription)
@@ -124,16 +122,6 @@ class Engine:
         self._set_prompt()
         for (snapshot,) in self._store.fetch("SELECT snapshot FROM state.core"):
             self._network.restore(snapshot)
-
-    def _number(self, definition: str) -> int:
-        """Return the number of a stream of composites, below 0; a new one for a new definition."""
-        number = self._streams.get(definition)
-        if number is None:
-            number = self._streams[definition] = min(self._streams.values(), default=0) - 1
-            self._store.fetch(
-                "INSERT INTO state.composite_stream VALUES (?, ?)", [number, definition]
-            )
-        return number
 
     def _set_prompt(self) -> None:
         ordered = self._subscriptions.ordered_streams()
@@ -248,7 +236,7 @@ class Engine:
             self._subscriptions.refuse_taken(name)
             since = self._documents.next
             query = self._network.relational.plan(name, text, language, since)
-            qid = self._number(f"{language} {name} {since}")
+            qid = self._numbers.take(_definition(name, language))
             added = self._subscriptions.add_query(name, text, language, query, qid, since)
             self._network.attach_query(added, query)
             self._subscriptions.save()
@@ -294,17 +282,29 @@ class Engine:
                 raise
             names.add(name)
 
-    def unsubscribe(self, name: str) -> None:
-        """Remove a subscription, its matches, and the state that nothing else needs."""
+    def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
+        """Remove a subscription, its matches, and the state that nothing else needs.
+
+        Raises StreamInUse if others read what only it publishes; with `cascade` these are removed,
+        too.  Returns the names of what was removed.
+        """
         with self._changing():
-            subscription = self._subscriptions[name]
-            pairs = self._network.pairs(name)
-            self._subscriptions.remove(name)
-            self._network.detach(subscription)
-            self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
+            names = self._subscriptions.dependents(name) if cascade else (name,)
+            for one in names:
+                self._remove(one)
             self._forget()
             self._set_prompt()
             self._save_network()
+        return names
+
+    def _remove(self, name: str) -> None:
+        subscription = self._subscriptions[name]
+        pairs = self._network.pairs(name)
+        for number in self._network.numbers(subscription):
+            self._numbers.release(number)
+        self._subscriptions.remove(name)
+        self._network.detach(subscription)
+        self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
@@ -431,7 +431,7 @@ class Engine:
         groups: dict[tuple[int, ...], list[Composite]] = {}
         for one in seen:
             groups.setdefault(one.docs, []).append(one)
-        stored = self._documents.stored({doc for one in seen for doc in one.docs})
+        stored = self._documents.stored({doc for one in seen for doc in one.sources})
         documents = []
         for group in groups.values():
             for ones in [group] if subscription.distinct else [[one] for one in group]:
@@ -531,7 +531,6 @@ class Engine:
         `query` is its text or the name of a subscription; `since` says how far back from the
         clock to begin, as a duration (`"7 d"`) or in ticks.
         """
-        back = parse_window(since) if isinstance(since, str) else since
         with self._lock:
             known = registered(self._store, self._subscriptions, query)
             compiled = self._compile(query if known is None else known.query)
@@ -540,7 +539,7 @@ class Engine:
                 compiled.source,
                 compiled.streams,
                 known is not None and known.updates,
-                begin=-INFINITE if back is None else self._documents.clock - back,
+                begin=beginning(since, self._documents.clock),
             )
         return self._tried(trial)
 
@@ -552,7 +551,9 @@ class Engine:
         with self._lock:
             known = registered(self._store, self._subscriptions, query)
             compiled = self._compile(query if known is None else known.query)
-            return why(self._store, compiled, known, documents, self._lateness, self._tried, read)
+            lateness = {stream: self._lateness(stream) for stream in compiled.streams}
+            question = asked(self._store, compiled, known, documents, lateness, self._tried, read)
+        return why(question)
 
     def _tried(self, trial: Trial) -> Sequence[Match]:
         """Return what a trial finds: the matches of an engine of its own, in memory."""
@@ -595,6 +596,11 @@ _RESULTS = pa.schema(
         ("nodes", pa.list_(pa.int32())),
     ]
 )
+
+
+def _definition(name: str, language: str) -> str:
+    """Return what the stream of a relational query's results is known by."""
+    return f"{language} {name}"
 
 
 def _refuse_all_but_select(query: str) -> None:

@@ -1,33 +1,47 @@
 """The table of the feeds that are followed, and of their items.
 
-An item's document has the id `<key>#<identity>`, where the key is made from
-the feed's host and a hash of its address: it never changes, is the same when a
-feed is removed and added again, and shows no secret of the address.
+An item's document has the id `<key>#<identity>`, where the key is the feed's
+(`xscl.feed`): it is the same when a feed is removed and added again.
 
 Recording a poll comes after appending its items to the spool, and a kill may
 come between: hence the table says up to which segment it knows the spool, and
 catches up with the rest when it is opened.  Otherwise the next poll would
 append the same items again, as changed ones with a later `seen_at`.
+
+Headers are in a table of their own, `state.feed_secret`, that nobody may be shown.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, fields
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 
-from feeds.fetch import FeedState
+from feeds.domains import registrable
 from feeds.spool import Spool
 from xscl.engine import Engine
-from xscl.errors import XsclError
+from xscl.feed import (
+    EVERY,
+    EVERYTHING,
+    Feed,
+    FeedsError,
+    Headers,
+    check_name,
+    feed_key,
+    free_name,
+    shown,
+    split_user,
+    stream_name,
+    without_user,
+)
 from xscl.store import Store
 
 SCHEMA = """
@@ -35,100 +49,58 @@ CREATE TABLE IF NOT EXISTS state.feed(
     key VARCHAR PRIMARY KEY, url VARCHAR, stream VARCHAR, tags VARCHAR[], every BIGINT,
     added BIGINT, title VARCHAR, etag VARCHAR, last_modified VARCHAR, validated_by VARCHAR,
     unchanged INTEGER, ttl BIGINT, skip_hours VARCHAR, skip_days VARCHAR, polled BIGINT,
-    next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN);
+    next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
+    domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
+    failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER);
+CREATE TABLE IF NOT EXISTS state.feed_secret(
+    key VARCHAR PRIMARY KEY, headers VARCHAR, given_for VARCHAR);
 CREATE TABLE IF NOT EXISTS state.feed_item(
-    key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, PRIMARY KEY (key, identity));
+    key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
+    PRIMARY KEY (key, identity));
 CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT);
 """
 
-EVERYTHING = "feeds"
-"""The stream that all items belong to."""
+_ADDED_LATER = {
+    "feed": {
+        "domain": "VARCHAR",
+        "site_url": "VARCHAR",
+        "format": "VARCHAR",
+        "quality": "VARCHAR",
+        "note": "VARCHAR",
+        "failing_since": "BIGINT",
+        "code": "VARCHAR",
+        "moved_to": "VARCHAR",
+        "moved_polls": "INTEGER",
+    },
+    "feed_item": {"rule": "VARCHAR"},
+}
+"""Columns that tables made by the first release lack."""
 
-EVERY = 3_600
-"""Seconds between two polls of a feed, unless it or somebody says otherwise."""
+_UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url)>[^<]*</\1>")
 
-_SECOND = 1_000_000
-_HOUR = 3_600 * _SECOND
-_NAME = re.compile(r"[^\W\d][\w.-]*")
-_TIMES = re.compile(rb"<(published|updated|seen_at)>[^<]*</\1>")
-
-
-class FeedsError(XsclError):
-    """A feed cannot be added or found."""
-
-    code = "feeds"
+ItemRow: TypeAlias = tuple[str, bytes, int, str]
+"""An item to remember: identity, hash of its content, number of its versions, rule of identity."""
 
 
 @dataclass(frozen=True, slots=True)
-class Feed:
-    """A followed feed; times are ticks, `every` is seconds.
+class Wanted:
+    """A feed that somebody wants to follow; `url` as it was given, secrets included."""
 
-    `polls` counts the good answers, `failures` the bad ones since the last
-    good one; `error` is what the last one said.
-    """
-
-    key: str
     url: str
-    stream: str
-    tags: tuple[str, ...]
-    every: int
-    added: int
+    stream: str | None = None
+    tags: tuple[str, ...] = ()
+    every: int = EVERY
+    headers: Headers = ()
     title: str = ""
-    etag: str | None = None
-    last_modified: str | None = None
-    validated_by: str = ""
-    unchanged: int = 0
-    ttl: int | None = None
-    skip_hours: str = ""
-    skip_days: str = ""
-    polled: int | None = None
-    next_poll: int = 0
-    polls: int = 0
-    failures: int = 0
-    error: str | None = None
-    gone: bool = False
-
-    @property
-    def streams(self) -> tuple[str, ...]:
-        """The streams that the feed's items belong to, each once."""
-        return tuple(dict.fromkeys((self.stream, *self.tags, EVERYTHING)))
-
-    @property
-    def host(self) -> str:
-        return urlsplit(self.url).hostname or ""
-
-    @property
-    def shown_url(self) -> str:
-        """The address without user name and password."""
-        parts = urlsplit(self.url)
-        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
-
-    @property
-    def public_url(self) -> str:
-        """The address without what may be secret in it: the query, too."""
-        return urlunsplit(urlsplit(self.shown_url)._replace(query="", fragment=""))
-
-    @property
-    def request(self) -> FeedState:
-        """What the next request has to know."""
-        return FeedState(self.url, self.etag, self.last_modified, self.validated_by, self.unchanged)
-
-    @property
-    def lateness(self) -> int:
-        """How late an item of this feed may come, in ticks."""
-        return lateness_of(self.every)
-
-    @property
-    def state(self) -> str:
-        if self.gone:
-            return "gone"
-        if self.error is not None:
-            return "failing"
-        return "ok" if self.polls else "new"
+    site_url: str = ""
 
 
-ItemRow: TypeAlias = tuple[str, bytes, int]
-"""An item to remember: identity, hash of its content, number of its versions."""
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many items of a feed were seen, and how many versions of them."""
+
+    items: int = 0
+    versions: int = 0
 
 
 class Feeds:
@@ -156,53 +128,41 @@ class Feeds:
     def close(self) -> None:
         self._store.close()
 
-    def __iter__(self) -> Iterator[Feed]:
-        rows = self._store.fetch("SELECT * FROM state.feed ORDER BY added, key")
-        return (_feed(row) for row in rows)
+    # -- Reading ---------------------------------------------------------------------------
 
-    def add(
-        self,
-        url: str,
-        *,
-        stream: str | None = None,
-        tags: Sequence[str] = (),
-        every: int = EVERY,
-        now: int | None = None,
-    ) -> Feed:
-        """Follow a feed; it is due at once."""
-        key = feed_key(url)
-        known = list(self)
-        if any(feed.key == key for feed in known):
-            raise FeedsError(f"{url} is followed already", hint="'xscl feeds list' shows all")
-        taken = {feed.stream for feed in known} | {EVERYTHING}
-        chosen = stream or _free_name(_stream_name(url), taken)
-        for name in (chosen, *tags):
-            _check_name(name)
-        time_now = ticks() if now is None else now
-        feed = Feed(key, url, chosen, tuple(tags), every, time_now, next_poll=time_now)
-        values = [getattr(feed, name) for name in _COLUMNS]
-        marks = ", ".join("?" * len(_COLUMNS))
-        self._store.fetch(f"INSERT INTO state.feed VALUES ({marks})", values)
-        return feed
+    def __iter__(self) -> Iterator[Feed]:
+        return iter(self._select("ORDER BY added, key"))
 
     def __getitem__(self, name: str) -> Feed:
         """Return a feed by its address or key, or by its stream if that has one feed only."""
-        feeds = list(self)
-        exact = [feed for feed in feeds if name in (feed.url, feed.key)]
-        found = exact or [feed for feed in feeds if feed.stream == name]
+        address = _address(name)
+        exact = self._select("WHERE url = ? OR key IN (?, ?)", address, name, feed_key(name))
+        found = exact or self._select("WHERE stream = ?", name)
+        found = found or [feed for feed in self if feed.shown_url == name]
         if len(found) == 1:
             return found[0]
         what = f"{len(found)} feeds are on the stream" if found else "there is no feed"
-        raise FeedsError(f"{what} {name!r}", hint="'xscl feeds list' shows addresses and streams")
-
-    def remove(self, feed: Feed) -> None:
-        """Stop following a feed; what is known of its items stays, in case it is added again."""
-        self._store.fetch("DELETE FROM state.feed WHERE key = ?", [feed.key])
+        raise FeedsError(
+            f"{what} {shown(address)!r}", hint="'xscl feeds list' shows addresses and streams"
+        )
 
     def due(self, now: int) -> list[Feed]:
         """Return the feeds whose time has come, the longest waiting first."""
-        waiting = [feed for feed in self if not feed.gone and feed.next_poll <= now]
-        return sorted(waiting, key=lambda feed: feed.next_poll)
+        return self._select("WHERE NOT gone AND next_poll <= ? ORDER BY next_poll, key", now)
+
+    def next_due(self, now: int, busy: Collection[str], most: int) -> list[Feed]:
+        """Return the next feed to poll of each domain that is not busy, the longest waiting first.
+
+        A pass over the column of times; only of the feeds returned all is read.
+        """
+        return self._select(
+            "WHERE NOT gone AND next_poll <= ? AND NOT list_contains(?::VARCHAR[], domain)"
+            " QUALIFY row_number() OVER (PARTITION BY domain ORDER BY next_poll, key) = 1"
+            " ORDER BY next_poll, key LIMIT ?",
+            now,
+            sorted(busy),
+            most,
+        )
 
     def items(self, feed: Feed) -> dict[str, tuple[bytes, int]]:
         """Return the hash and the number of versions of the items seen, by identity."""
@@ -211,30 +171,131 @@ class Feeds:
         )
         return {identity: (digest, versions) for identity, digest, versions in rows}
 
+    def counts(self) -> dict[str, Count]:
+        """Return how many items of each feed were seen, by its key."""
+        rows = self._store.fetch(
+            "SELECT key, count(*), sum(versions)::BIGINT FROM state.feed_item GROUP BY key"
+        )
+        return {key: Count(items, versions) for key, items, versions in rows}
+
+    def is_followed(self, url: str, *, besides: Feed) -> bool:
+        """Return whether another feed has the address."""
+        found = self._store.fetch(
+            "SELECT 1 FROM state.feed WHERE url = ? AND key <> ? LIMIT 1", [url, besides.key]
+        )
+        return bool(found)
+
+    def _select(self, rest: str, *parameters: object) -> list[Feed]:
+        rows = self._store.fetch(f"{_SELECT} {rest}", parameters)
+        return [_feed(row) for row in rows]
+
+    # -- What people change ----------------------------------------------------------------
+
+    def add(
+        self,
+        url: str,
+        *,
+        stream: str | None = None,
+        tags: Sequence[str] = (),
+        every: int = EVERY,
+        headers: Headers = (),
+        now: int | None = None,
+    ) -> Feed:
+        """Follow a feed; it is due at once."""
+        (added,) = self.add_all([Wanted(url, stream, tuple(tags), every, headers)], now=now)
+        if isinstance(added, FeedsError):
+            raise added
+        return added
+
+    def add_all(
+        self, wanted: Sequence[Wanted], *, now: int | None = None
+    ) -> list[Feed | FeedsError]:
+        """Follow feeds, all due at once; in the place of one that cannot be, say why."""
+        known = self._store.fetch("SELECT key, url, stream FROM state.feed")
+        keys, urls = {row[0] for row in known}, {row[1] for row in known}
+        taken = {row[2] for row in known} | {EVERYTHING}
+        time_now = ticks() if now is None else now
+        added: list[Feed | FeedsError] = []
+        for one in wanted:
+            try:
+                feed = _made(one, keys, urls, taken, time_now)
+            except FeedsError as error:
+                added.append(error)
+                continue
+            keys.add(feed.key)
+            urls.add(feed.url)
+            taken.add(feed.stream)
+            added.append(feed)
+        with self._store.transaction():
+            self._insert([feed for feed in added if isinstance(feed, Feed)])
+        return added
+
+    def _insert(self, feeds: Sequence[Feed]) -> None:
+        if not feeds:
+            return
+        columns = {name: _column(feeds, name) for name in (*_NAMES, "domain")}
+        self._store.connection.register("followed", pa.table(columns))
+        self._store.connection.execute("INSERT INTO state.feed BY NAME SELECT * FROM followed")
+        for feed in feeds:
+            self._keep_secret(feed)
+
+    def edit(self, feed: Feed) -> None:
+        """Write what a person may change of a feed: tags, interval, headers, whether it is gone."""
+        with self._store.transaction():
+            self._store.fetch(
+                "UPDATE state.feed SET tags = ?, every = ?, gone = ?, next_poll = ? WHERE key = ?",
+                [list(feed.tags), feed.every, feed.gone, feed.next_poll, feed.key],
+            )
+            self._keep_secret(feed)
+
+    def _keep_secret(self, feed: Feed) -> None:
+        self._store.fetch("DELETE FROM state.feed_secret WHERE key = ?", [feed.key])
+        if feed.headers:
+            values = [feed.key, json.dumps(feed.headers), feed.given_for]
+            self._store.fetch("INSERT INTO state.feed_secret VALUES (?, ?, ?)", values)
+
+    def remove(self, feed: Feed) -> None:
+        """Stop following a feed; what is known of its items stays, in case it is added again."""
+        with self._store.transaction():
+            self._store.fetch("DELETE FROM state.feed WHERE key = ?", [feed.key])
+            self._store.fetch("DELETE FROM state.feed_secret WHERE key = ?", [feed.key])
+
+    # -- What polls change -----------------------------------------------------------------
+
     def record(self, feed: Feed, items: Sequence[ItemRow] = (), segment: int | None = None) -> None:
         """Write what a poll has changed: the feed, its items, and how far the spool is known."""
         with self._store.transaction():
-            changes = ", ".join(f"{name} = ?" for name in _CHANGING)
-            values = [getattr(feed, name) for name in _CHANGING]
+            changes = ", ".join(f"{name} = ?" for name in _POLLED)
+            values = [_value(feed, name) for name in _POLLED]
             self._store.fetch(f"UPDATE state.feed SET {changes} WHERE key = ?", [*values, feed.key])
             self._remember([(feed.key, *item) for item in items])
             if segment is not None:
                 self._know(segment)
 
-    def _remember(self, rows: Sequence[tuple[str, str, bytes, int]]) -> None:
+    def hold(self, domain: str, until: int) -> None:
+        """Let no feed of a domain be due before some time."""
+        self._store.fetch(
+            "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
+            [until, domain, until],
+        )
+
+    def _remember(self, rows: Sequence[tuple[str, str, bytes, int, str]]) -> None:
         if not rows:
             return
         columns = zip(*rows, strict=True)
         arrays = [pa.array(c, t) for c, t in zip(columns, _ITEM.types, strict=True)]
         self._store.connection.register("remembered", pa.table(arrays, schema=_ITEM))
         self._store.connection.execute(
-            "INSERT INTO state.feed_item SELECT * FROM remembered ON CONFLICT (key, identity)"
-            " DO UPDATE SET hash = excluded.hash, versions = excluded.versions"
+            "INSERT INTO state.feed_item BY NAME SELECT * FROM remembered"
+            " ON CONFLICT (key, identity) DO UPDATE SET hash = excluded.hash,"
+            " versions = excluded.versions, rule = coalesce(nullif(excluded.rule, ''), rule)"
         )
 
     def _know(self, segment: int) -> None:
         self._store.fetch("DELETE FROM state.feed_spool")
         self._store.fetch("INSERT INTO state.feed_spool VALUES (?)", [segment])
+
+    # -- After a kill ----------------------------------------------------------------------
 
     def _catch_up(self, spool: Spool) -> None:
         """Remember the items of segments that were appended but not recorded."""
@@ -249,17 +310,21 @@ class Feeds:
                     )
                 self._know(number)
 
-    def _unrecorded(self, spool: Spool, number: int) -> Iterator[tuple[str, str, bytes, int]]:
-        seen = {feed.key: self.items(feed) for feed in self}
+    def _unrecorded(self, spool: Spool, number: int) -> Iterator[tuple[str, str, bytes, int, str]]:
         latest: dict[tuple[str, str], bytes] = {}
         for document in spool.read(number):
             key, mark, identity = document.id.partition("#")
-            if mark and key in seen:
+            if mark:
                 latest[key, identity] = item_hash(document.xml)
+        seen = {feed.key: self.items(feed) for feed in self._among({key for key, _ in latest})}
         for (key, identity), digest in latest.items():
-            before, versions = seen[key].get(identity, (b"", 0))
-            if before != digest:
-                yield key, identity, digest, versions + 1
+            if key in seen:
+                before, versions = seen[key].get(identity, (b"", 0))
+                if before != digest:
+                    yield key, identity, digest, versions + 1, ""
+
+    def _among(self, keys: Collection[str]) -> list[Feed]:
+        return self._select("WHERE list_contains(?::VARCHAR[], key)", sorted(keys))
 
 
 _ITEM = pa.schema(
@@ -268,14 +333,38 @@ _ITEM = pa.schema(
         ("identity", pa.string()),
         ("hash", pa.binary()),
         ("versions", pa.int32()),
+        ("rule", pa.string()),
     ]
 )
 
 
 def create_tables(store: Store) -> None:
-    """Make the tables of feeds if the store has none yet."""
+    """Make the tables of feeds if the store has none yet, and the columns that they lack."""
     with store.transaction():
         store.connection.execute(SCHEMA)
+        rows = store.fetch(
+            "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'state'"
+        )
+        present = set(rows)
+        for table, columns in _ADDED_LATER.items():
+            for name, kind in columns.items():
+                if (table, name) not in present:
+                    store.connection.execute(f"ALTER TABLE state.{table} ADD COLUMN {name} {kind}")
+    _fill_domains(store)
+
+
+def _fill_domains(store: Store) -> None:
+    """Give the feeds of an older store what it did not keep."""
+    for key, url in store.fetch("SELECT key, url FROM state.feed WHERE domain IS NULL"):
+        address, headers = split_user(url)
+        domain = registrable(urlsplit(address).hostname or "")
+        with store.transaction():
+            store.fetch(
+                "UPDATE state.feed SET domain = ?, url = ? WHERE key = ?", [domain, address, key]
+            )
+            if headers:
+                values = [key, json.dumps(headers), address]
+                store.fetch("INSERT INTO state.feed_secret VALUES (?, ?, ?)", values)
 
 
 def ticks() -> int:
@@ -283,47 +372,73 @@ def ticks() -> int:
     return time.time_ns() // 1_000
 
 
-def lateness_of(every: int) -> int:
-    """Return how late items may come from feeds that are polled every so many seconds."""
-    return max(_HOUR, 2 * every * _SECOND)
-
-
 def item_hash(canonical: bytes) -> bytes:
-    """Return a hash of an item's content: of its canonical form without the times."""
-    return hashlib.blake2b(_TIMES.sub(b"", canonical), digest_size=16).digest()
+    """Return a hash of an item's content: of its canonical form without times and channel."""
+    return hashlib.blake2b(_UNTIMED.sub(b"", canonical), digest_size=16).digest()
 
 
-def feed_key(url: str) -> str:
-    """Return the name that a feed's items carry in their ids."""
-    digest = hashlib.blake2b(url.encode(), digest_size=5).hexdigest()
-    return f"{urlsplit(url).hostname or 'feed'}-{digest}"
+def _made(wanted: Wanted, keys: set[str], urls: set[str], taken: set[str], now: int) -> Feed:
+    """Return a new feed; raise if it is followed already or a name is none."""
+    key = feed_key(wanted.url)
+    url, user = split_user(wanted.url)
+    headers = (*wanted.headers, *user)
+    if key in keys or (url in urls and not headers):
+        raise FeedsError(f"{shown(url)} is followed already", hint="'xscl feeds list' shows all")
+    stream = wanted.stream or free_name(stream_name(url), taken)
+    for name in (stream, *wanted.tags):
+        check_name(name)
+    tags = tuple(dict.fromkeys(wanted.tags))
+    return Feed(
+        key,
+        url,
+        stream,
+        tags,
+        wanted.every,
+        now,
+        headers,
+        url if headers else "",
+        title=wanted.title,
+        site_url=wanted.site_url,
+        next_poll=now,
+    )
 
 
-def _stream_name(url: str) -> str:
-    """Return a name for a feed's stream: its host, as far as XSCL takes that as a name."""
-    host = (urlsplit(url).hostname or "feed").removeprefix("www.")
-    name = re.sub(r"[^\w.]|^(?=\d)", "_", host)
-    return name if re.fullmatch(_NAME, name) else "feed"
+def _address(name: str) -> str:
+    """Return an address without user name and password; other names as they are."""
+    try:
+        return without_user(name)
+    except ValueError:
+        return name
 
 
-def _free_name(name: str, taken: Iterable[str]) -> str:
-    used = set(taken)
-    numbered = (f"{name}_{number}" for number in count(2))
-    return name if name not in used else next(each for each in numbered if each not in used)
+# -- Rows ----------------------------------------------------------------------------------
+
+_SECRETS = ("headers", "given_for")
+_NAMES = tuple(field.name for field in fields(Feed) if field.name not in _SECRETS)
+_KEPT = ("key", "stream", "tags", "every", "added")
+_POLLED = (*(name for name in _NAMES if name not in _KEPT), "domain")
+"""What a poll may change."""
+
+_SELECT = (
+    f"SELECT {', '.join(_NAMES)}, headers, given_for"
+    " FROM state.feed LEFT JOIN state.feed_secret USING (key)"
+)
 
 
-def _check_name(name: str) -> None:
-    if not _NAME.fullmatch(name):
-        raise FeedsError(
-            f"{name!r} is no name of a stream",
-            hint="a name is a letter or _, followed by letters, digits, _, . and -",
-        )
+def _value(feed: Feed, name: str) -> object:
+    value = getattr(feed, name)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def _column(feeds: Sequence[Feed], name: str) -> pa.Array:
+    values = [_value(feed, name) for feed in feeds]
+    return pa.array(values, pa.list_(pa.string()) if name == "tags" else None)
 
 
 def _feed(row: tuple[Any, ...]) -> Feed:
-    values = dict(zip(_COLUMNS, row, strict=True))
-    return Feed(**values | {"tags": tuple(values["tags"])})
-
-
-_COLUMNS = tuple(field.name for field in fields(Feed))
-_CHANGING = _COLUMNS[_COLUMNS.index("title") :]
+    values = dict(zip((*_NAMES, *_SECRETS), row, strict=True))
+    values["tags"] = tuple(values["tags"])
+    values["headers"] = tuple(
+        (name, value) for name, value in json.loads(values["headers"] or "[]")
+    )
+    return Feed(**{name: value for name, value in values.items() if value is not None})

@@ -10,33 +10,32 @@ A poll of a feed:
 Steps 3 and 4 follow each other without a pause, so that the table of feeds
 knows the spool up to a segment and nothing after it.  The items of a feed's
 first good poll are history.
+
+Polls run beside one another, but of each registrable domain one at a time; a
+slow feed holds its place and its domain, and nobody else.  A server that asks
+to be left alone (`Retry-After`) is, for all feeds of its domain.  Whatever goes
+wrong with one feed is that feed's last error; a spool or a table that cannot
+be written to ends the polling.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from feeds.addresses import Resolve, resolve
 from feeds.documents import Document
 from feeds.errors import FeedError
-from feeds.fetch import (
-    Cache,
-    Failed,
-    FeedState,
-    Fetched,
-    Gone,
-    NotModified,
-    Settings,
-    fetch,
-)
+from feeds.fetch import DEFAULT, Failed, Fetched, Gone, NotModified, Outcome, Settings, fetch
 from feeds.items import Item
 from feeds.parse import ParsedFeed, parse_feed
-from feeds.schedule import Policy, Wishes, next_poll
 from feeds.spool import Spool
+from xscl import lifecycle
 from xscl.engine import Engine
-from xscl.followed import EVERY, EVERYTHING, Feed, Feeds, ItemRow, item_hash, lateness_of, ticks
+from xscl.feed import EVERY, EVERYTHING, Feed, Headers, lateness_of, public, shown
+from xscl.followed import Feeds, ItemRow, item_hash, ticks
 
 VERSIONS = 20
 """Of an item that changes more often than this, later versions are not passed on."""
@@ -50,7 +49,7 @@ class News:
     items: tuple[ItemRow, ...]
 
 
-def news(feed: Feed, items: Sequence[Item], seen: dict[str, tuple[bytes, int]]) -> News:
+def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, tuple[bytes, int]]) -> News:
     """Return what is new or changed among a feed's items, the oldest first.
 
     `seen` has the hash and the number of versions of the items known by
@@ -58,6 +57,7 @@ def news(feed: Feed, items: Sequence[Item], seen: dict[str, tuple[bytes, int]]) 
     counts as the latest.
     """
     known = dict(seen)
+    rules: dict[str, str] = {}
     documents: list[Document] = []
     oldest_first = list(reversed(items))  # where times are equal: feeds begin with the newest
     oldest_first.sort(key=lambda item: item.timestamp)
@@ -67,8 +67,11 @@ def news(feed: Feed, items: Sequence[Item], seen: dict[str, tuple[bytes, int]]) 
         if digest == before or versions >= VERSIONS:
             continue
         known[item.identity] = (digest, versions + 1)
+        rules[item.identity] = item.rule
         documents.append(_document(feed, item))
-    changed = ((name, *row) for name, row in known.items() if seen.get(name) != row)
+    changed = (
+        (name, *row, rules.get(name, "")) for name, row in known.items() if seen.get(name) != row
+    )
     return News(tuple(documents), tuple(changed))
 
 
@@ -94,37 +97,54 @@ def follow(
     stream: str | None = None,
     tags: Sequence[str] = (),
     every: int = EVERY,
+    headers: Headers = (),
 ) -> tuple[Feed, list[str]]:
     """Follow a feed; return it, and those of its streams whose lateness could not be raised.
 
     An item may come as late as two polls take, one hour at least.  That has
     to be known before a stream is subscribed to.
     """
-    feed = feeds.add(url, stream=stream, tags=tags, every=every)
-    return feed, [name for name in feed.streams if not _allow_late(engine, name, feed.lateness)]
+    feed = feeds.add(url, stream=stream, tags=tags, every=every, headers=headers)
+    return feed, [name for name, raised in allow_late(engine, [feed]) if not raised]
 
 
 def prepare(engine: Engine) -> None:
     """Give the stream of all items its lateness before the first subscription reads it."""
-    _allow_late(engine, EVERYTHING, lateness_of(EVERY))
+    _raise(engine, {EVERYTHING: lateness_of(EVERY)})
 
 
-def _allow_late(engine: Engine, stream: str, ticks: int) -> bool:
-    """Raise the lateness of a stream to some ticks; False if subscriptions forbid it."""
+def allow_late(engine: Engine, feeds: Sequence[Feed]) -> Iterator[tuple[str, bool]]:
+    """Raise the lateness of the feeds' streams as they need; yield each, and whether it could be.
+
+    A stream's lateness is fixed as soon as a subscription reads it.
+    """
+    needed: dict[str, int] = {}
+    for feed in feeds:
+        for name in feed.streams:
+            needed[name] = max(feed.lateness, needed.get(name, 0))
+    yield from _raising(engine, needed)
+
+
+def _raise(engine: Engine, needed: Mapping[str, int]) -> None:
+    for _ in _raising(engine, needed):
+        continue
+
+
+def _raising(engine: Engine, needed: Mapping[str, int]) -> Iterator[tuple[str, bool]]:
     rows = engine.sql("SELECT name, lateness, live FROM state.stream").to_pylist()
-    known = {row["name"]: row for row in rows}.get(stream, {"lateness": 0, "live": False})
-    if known["lateness"] >= ticks:
-        return True
-    if any(stream in subscription.reads for subscription in engine.subscriptions):
-        return False
-    engine.stream(stream, lateness=ticks, live=known["live"])
-    return True
+    known = {row["name"]: (row["lateness"], row["live"]) for row in rows}
+    read = {name for subscription in engine.subscriptions for name in subscription.reads}
+    for name, ticks_needed in needed.items():
+        lateness, live = known.get(name, (0, False))
+        if lateness < ticks_needed and name not in read:
+            engine.stream(name, lateness=ticks_needed, live=live)
+        yield name, lateness >= ticks_needed or name not in read
 
 
 # -- Polling -------------------------------------------------------------------------------
 
-AT_ONCE = 16
-"""Hosts that are asked at the same time; one host is asked one thing at a time."""
+AT_ONCE = 64
+"""Domains that are asked at the same time; one domain is asked one thing at a time."""
 
 _LOOK = 0.2  # seconds between two looks at what is due
 
@@ -134,19 +154,36 @@ class Fetching:
     """How to fetch: which private addresses are allowed, as host:port.
 
     `quick` polls every feed exactly as often as its `every` says, whatever the
-    feed wishes: for the demonstration and for tests.
+    feed wishes: for the demonstration and for tests.  `clock` tells the time in
+    ticks.
     """
 
     allow_addresses: tuple[str, ...] = ()
     quick: bool = False
+    seconds: float = DEFAULT.seconds
+    largest: int = DEFAULT.largest
+    resolve: Resolve = resolve
+    clock: Callable[[], int] = ticks
+
+    @property
+    def settings(self) -> Settings:
+        return Settings(self.seconds, self.largest, frozenset(self.allow_addresses), self.resolve)
 
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """What became of a poll: the feed as it is now, and how many items were new or changed."""
+    """What became of a poll: the feed as it is now, and how many items were new or changed.
+
+    `held_until` is set if the server wants to be left alone until then, `asked`
+    is false if for that reason it was; `elsewhere` tells that the feed was found
+    at another address and is due there at once.
+    """
 
     feed: Feed
     new: int = 0
+    held_until: int | None = None
+    asked: bool = True
+    elsewhere: bool = False
 
 
 def poll_now(
@@ -164,121 +201,136 @@ def keep_polling(feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threa
 async def _keep_polling(
     feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threading.Event
 ) -> None:
-    while not stopping.is_set():
-        round_ = asyncio.create_task(_poll_all(feeds, spool, feeds.due(ticks()), fetching))
-        while not round_.done() and not stopping.is_set():
-            await asyncio.wait({round_}, timeout=_LOOK)
-        round_.cancel()
-        await asyncio.gather(round_, return_exceptions=stopping.is_set())
+    """Fill free places with feeds that are due, whenever a poll ends and at every look."""
+    flying: dict[asyncio.Task[Polled], str] = {}
+    try:
+        while not stopping.is_set():
+            free = AT_ONCE - len(flying)
+            for feed in feeds.next_due(fetching.clock(), flying.values(), free) if free else ():
+                task = asyncio.create_task(_poll(feeds, spool, feed, fetching))
+                flying[task] = feed.domain
+            for task in await _ended(flying):
+                del flying[task]
+                task.result()
+    finally:
+        for task in flying:
+            task.cancel()
+        await asyncio.gather(*flying, return_exceptions=True)
+
+
+async def _ended(flying: Mapping[asyncio.Task[Polled], str]) -> set[asyncio.Task[Polled]]:
+    """The polls that have ended, after a look's time at most."""
+    if not flying:
         await asyncio.sleep(_LOOK)
+        return set()
+    done, _ = await asyncio.wait(flying, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
+    return done
 
 
 async def _poll_all(
     feeds: Feeds, spool: Spool, chosen: Sequence[Feed], fetching: Fetching
 ) -> list[Polled]:
-    """Poll feeds: hosts beside one another, the feeds of a host one after the other."""
-    hosts: dict[str, list[Feed]] = {}
+    """Poll feeds: domains beside one another, the feeds of a domain one after the other."""
+    domains: dict[str, list[Feed]] = {}
     for feed in chosen:
-        hosts.setdefault(feed.host, []).append(feed)
+        domains.setdefault(feed.domain, []).append(feed)
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def poll_host(group: Sequence[Feed]) -> list[Polled]:
+    async def poll_domain(group: Sequence[Feed]) -> list[Polled]:
         async with places:
-            return [await _poll(feeds, spool, feed, fetching) for feed in group]
+            return await _poll_in_turn(feeds, spool, group, fetching)
 
-    done = await asyncio.gather(*(poll_host(group) for group in hosts.values()))
+    done = await asyncio.gather(*(poll_domain(group) for group in domains.values()))
     return [polled for group in done for polled in group]
+
+
+async def _poll_in_turn(
+    feeds: Feeds, spool: Spool, group: Sequence[Feed], fetching: Fetching
+) -> list[Polled]:
+    """Poll the feeds of a domain; none after its server has asked to be left alone."""
+    done: list[Polled] = []
+    held: int | None = None
+    for feed in group:
+        if held is not None:
+            done.append(Polled(feeds[feed.key], held_until=held, asked=False))
+            continue
+        polled = await _poll(feeds, spool, feed, fetching)
+        while polled.elsewhere:
+            polled = await _poll(feeds, spool, polled.feed, fetching)
+        held = polled.held_until
+        done.append(polled)
+    return done
 
 
 async def _poll(feeds: Feeds, spool: Spool, feed: Feed, fetching: Fetching) -> Polled:
     """Poll a feed, take its news to the spool, and record what became of it."""
-    now = ticks()
-    settings = Settings(allow_addresses=frozenset(fetching.allow_addresses))
-    outcome = await fetch(feed.request, now=now, settings=settings)
-    feed = replace(feed, polled=now)
+    now = fetching.clock()
+    outcome, parsed = await _asked(feed, now, fetching)
     match outcome:
-        case Fetched():
-            try:
-                parsed = await asyncio.to_thread(_parse, feed, outcome, now)
-            except FeedError as error:
-                failed = Failed(error.reason_code, f"the feed cannot be read: {error}")
-                return _record(feeds, _after_failure(feed, failed, fetching))
-            answered = _answered(feed, outcome.state, outcome.cache, parsed, fetching)
-            found = news(feed, parsed.items, feeds.items(feed))
-            segment = spool.append(found.documents, now)
-            feeds.record(answered, found.items, segment)
-            return Polled(answered, len(found.documents))
-        case NotModified():
-            return _record(feeds, _answered(feed, outcome.state, outcome.cache, None, fetching))
+        case Fetched() | NotModified():
+            after = lifecycle.answered(feed, outcome, parsed, now, fetching.quick)
+            return _take(feeds, spool, _settled(feeds, after), feed, parsed, now)
         case Gone():
-            return _record(feeds, replace(feed, gone=True, error="the server says that it is gone"))
+            return _record(feeds, lifecycle.gone(feed, now))
         case Failed():
-            return _record(feeds, _after_failure(feed, outcome, fetching))
+            return _after_failure(feeds, feed, outcome, now, fetching)
+
+
+async def _asked(feed: Feed, now: int, fetching: Fetching) -> tuple[Outcome, ParsedFeed | None]:
+    """What a request brought, and the feed in it; whatever goes wrong is a failure of the feed."""
+    try:
+        outcome = await fetch(feed.request, now=now, settings=fetching.settings)
+        if isinstance(outcome, Fetched):
+            return outcome, await asyncio.to_thread(_parse, outcome, now)
+        return outcome, None
+    except FeedError as error:
+        return Failed(error.reason_code, f"the feed cannot be read: {error}"), None
+    except Exception as error:  # one feed must not stop the others, whatever it does to a library
+        return Failed("feed_internal", f"reading the feed failed: {type(error).__name__}"), None
+
+
+def _parse(fetched: Fetched, now: int) -> ParsedFeed:
+    """Return what was fetched; items are not told an address that may be a secret."""
+    return parse_feed(
+        fetched.body, url=public(fetched.url), content_type=fetched.content_type, seen_at=now
+    )
+
+
+def _take(
+    feeds: Feeds, spool: Spool, after: Feed, before: Feed, parsed: ParsedFeed | None, now: int
+) -> Polled:
+    """Append what is new to the spool and record the poll, without a pause in between."""
+    if parsed is None:
+        return _record(feeds, after)
+    found = news(before, parsed.items, feeds.items(before))
+    segment = spool.append(found.documents, now)
+    feeds.record(after, found.items, segment)
+    return Polled(after, len(found.documents))
+
+
+def _settled(feeds: Feeds, feed: Feed) -> Feed:
+    """Return the feed at the address to which it has moved, unless another feed is there."""
+    moved = lifecycle.settled(feed)
+    if moved is feed or not feeds.is_followed(moved.url, besides=feed):
+        return moved
+    return replace(feed, note=f"it has moved to {shown(moved.url)}, which is followed already")
+
+
+def _after_failure(
+    feeds: Feeds, feed: Feed, failure: Failed, now: int, fetching: Fetching
+) -> Polled:
+    elsewhere = lifecycle.redirected(feed, failure, now)
+    if elsewhere is not None and not feeds.is_followed(elsewhere.url, besides=feed):
+        feeds.record(elsewhere)
+        return Polled(elsewhere, elsewhere=True)
+    after = lifecycle.failed(feed, failure, now, fetching.quick)
+    feeds.record(after)
+    held = None if fetching.quick else lifecycle.held_until(failure, now)
+    if held is not None:
+        feeds.hold(feed.domain, held)
+    return Polled(after, held_until=held)
 
 
 def _record(feeds: Feeds, feed: Feed) -> Polled:
     feeds.record(feed)
     return Polled(feed)
-
-
-def _parse(feed: Feed, fetched: Fetched, now: int) -> ParsedFeed:
-    """Return what was fetched; items are not told an address that may be a secret."""
-    return parse_feed(
-        fetched.body, url=feed.public_url, content_type=fetched.content_type, seen_at=now
-    )
-
-
-def _answered(
-    feed: Feed, state: FeedState, cache: Cache, parsed: ParsedFeed | None, fetching: Fetching
-) -> Feed:
-    """Return a feed after a good answer; `parsed` is None if nothing has changed."""
-    feed = replace(
-        feed,
-        etag=state.etag,
-        last_modified=state.last_modified,
-        validated_by=state.validated_by,
-        unchanged=state.unchanged,
-        polls=feed.polls + 1,
-        failures=0,
-        error=None,
-    )
-    if parsed is not None:
-        feed = replace(
-            feed,
-            title=parsed.title,
-            ttl=parsed.ttl,
-            skip_hours=" ".join(map(str, sorted(parsed.skip_hours))),
-            skip_days=" ".join(sorted(parsed.skip_days)),
-        )
-    return _scheduled(feed, fetching, max_age=cache.max_age, expires=cache.expires)
-
-
-def _after_failure(feed: Feed, failed: Failed, fetching: Fetching) -> Feed:
-    hint = f"; the page names {failed.discovered[0]}" if failed.discovered else ""
-    feed = replace(feed, failures=feed.failures + 1, error=f"{failed.message}{hint}")
-    return _scheduled(feed, fetching, retry_after=failed.retry_after)
-
-
-def _scheduled(
-    feed: Feed,
-    fetching: Fetching,
-    *,
-    max_age: int | None = None,
-    expires: int | None = None,
-    retry_after: int | None = None,
-) -> Feed:
-    """Return a feed with the time of its next poll."""
-    wishes = Wishes(
-        ttl=feed.ttl,
-        max_age=max_age,
-        expires=expires,
-        retry_after=retry_after,
-        errors=feed.failures,
-        skip_hours=frozenset() if fetching.quick else frozenset(map(int, feed.skip_hours.split())),
-        skip_days=frozenset() if fetching.quick else frozenset(feed.skip_days.split()),
-    )
-    policy = Policy(base=feed.every, floor=min(feed.every, Policy().floor))
-    if fetching.quick:
-        policy = Policy(base=feed.every, floor=feed.every, cap=feed.every, jitter=0.0)
-    now = feed.added if feed.polled is None else feed.polled
-    return replace(feed, next_poll=next_poll(feed.url, now, wishes, policy))

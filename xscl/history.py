@@ -17,6 +17,8 @@ from typing import Any, TypeAlias
 from feeds.documents import Document
 from templates.relations import INFINITE
 from xscl.documents import Origin
+from xscl.errors import XsclError
+from xscl.language.parser import parse_window
 from xscl.match import Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
@@ -51,13 +53,29 @@ class Trial:
 def registered(store: Store, subscriptions: Subscriptions, query: str) -> Subscription | None:
     """Return the subscription of a name, None for the text of a query.
 
-    Raises UnknownSubscription for what looks like a name and is no stream.
+    Raises UnknownSubscription for what looks like a name and is no stream; XsclError for a query
+    in another language: its events are not kept.
     """
     found = subscriptions.get(query)
+    if found is not None and found.relational:
+        raise XsclError(
+            f"{query!r} is in {found.language}: only queries in XSCL can be asked about documents"
+        )
     if found is None and re.fullmatch(r"[\w.'-]+", query):
         known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
         return None if known or query in subscriptions.streams() else subscriptions[query]
     return found
+
+
+def beginning(since: str | int | None, clock: int) -> int:
+    """Return from when on a trial sees documents: a duration (`"7 d"`) or ticks before the clock.
+
+    Raises QueryError for a text that is no duration, XsclError for a time to come.
+    """
+    back = parse_window(since) if isinstance(since, str) else since
+    if back is not None and back < 0:
+        raise XsclError(f"{back} ticks are no time back", hint="a duration such as 7 d, or ticks")
+    return -INFINITE if back is None else clock - back
 
 
 def past(store: Store, trial: Trial) -> Iterator[list[Arrived]]:

@@ -100,7 +100,7 @@ def result_of(group: Sequence[Composite], documents: Mapping[int, Stored]) -> Re
     columns = zip(*(one.nodes for one in group), strict=True)
     numbers = ({n if n < 0 else qualified(n)[1] for n in column} for column in columns)
     nodes = tuple(tuple(sorted(column)) for column in numbers)
-    return Result(0, 0, head, tuple(documents.get(doc) for doc in head.docs), nodes)
+    return Result(0, 0, head, tuple(documents.get(doc) for doc in head.sources), nodes)
 
 
 class Results(Sequence[Result]):
@@ -139,7 +139,7 @@ class Results(Sequence[Result]):
             position,
             qid,
             composite,
-            tuple(self._documents.get(doc) for doc in composite.docs),
+            tuple(self._documents.get(doc) for doc in composite.sources),
             tuple((node if node < 0 else qualified(node)[1],) for node in composite.nodes),
         )
 
@@ -165,7 +165,7 @@ class Results(Sequence[Result]):
 
     @cached_property
     def _documents(self) -> dict[int, Stored]:
-        return self._read_documents({doc for part in self._parts.values() for doc in part.docs})
+        return self._read_documents({doc for part in self._parts.values() for doc in part.sources})
 
 
 @dataclass(frozen=True, slots=True)
@@ -349,18 +349,25 @@ def _node(document: str, tree: Tree, number: int) -> Node:
 class EventMatch(Match):
     """A match of a relational query: a row, whose values are leaves of its output document.
 
-    It has no documents; its `history` is False.  `id` is a hash of the subscription and the row.
+    Of its documents only the first is known.  `id` is a hash of the subscription, that document,
+    the times and the values.
     """
 
     @property
+    def documents(self) -> tuple[str, ...]:
+        return ()
+
+    @property
     def history(self) -> bool:
-        return False
+        """Whether it is a single event, and one from before its source was followed."""
+        return self.t0 == self.t1 and super().history
 
     @cached_property
     def id(self) -> str:
         row = self._result.composite
-        parts = [row.start, row.ts, row.first, *(json.dumps(value) for value in row.values)]
-        return _hash([self.subscription, *map(str, parts)])
+        first = super().documents
+        parts = [row.start, row.ts, *(json.dumps(value) for value in row.values)]
+        return _hash([self.subscription, *first, *map(str, parts)])
 
     @property
     def values(self) -> dict[str, str | None]:

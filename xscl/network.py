@@ -207,6 +207,11 @@ class Network:
         placed = () if planned is None else planned.placed
         return [pair for one in placed for pair in self._registry.row(one.qid).pairs]
 
+    def numbers(self, subscription: Subscription) -> list[int]:
+        """Return the numbers of the streams of composites that a subscription uses."""
+        planned = self._planned.get(subscription.name)
+        return [subscription.qid] if planned is None else planned.numbers
+
     def operators(self, name: str) -> Iterable[Operator]:
         """Return the operators of a subscription, the lower ones first."""
         planned = self._planned.get(name)
@@ -273,7 +278,9 @@ class Network:
         A composite that is a result has its number as doc1 and doc2.
         """
         tables, self._tables = self._tables, []
-        self._rows.extend(dict.fromkeys(self.relational.found()))
+        rows = dict.fromkeys(self.relational.found())
+        before = self._composites.rows_before(rows)
+        self._rows.extend(row for row in rows if row not in before)
         found = [self._sorted(table) for table in tables]
         if self._rows:
             self._rows.sort(key=_in_order)

@@ -65,7 +65,7 @@ class Lowered:
 
 @dataclass(slots=True)
 class Planned:
-    """A query in the plan: its root, all operators that it holds, its rows of R_T.
+    """A query in the plan: its root, all that it holds: operators, rows of R_T, stream numbers.
 
     `ordered` says that an operator over time is among them, `nested` that one
     reads joins of the rows of another.
@@ -74,6 +74,7 @@ class Planned:
     root: Lowered | None = None
     held: list[Operator] = field(default_factory=list)
     placed: list[Placed] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
     ordered: bool = False
     nested: bool = False
 
@@ -244,7 +245,7 @@ class _Lowering:
             f"{placed.qid} {one.order} {'' if one.residual is None else unparse(one.residual)}"
             for one, (_, placed, _) in zip(definition, found, strict=True)
         ]
-        number = self._planner.number(f"refine {' | '.join(texts)}")
+        number = self._number(f"refine {' | '.join(texts)}")
         return Lowered(operator, number, covered, nodes, values, waits)
 
     def _place(
@@ -273,6 +274,11 @@ class _Lowering:
             if node.output
         )
         return placed, names
+
+    def _number(self, definition: str) -> int:
+        number = self._planner.number(definition)
+        self.planned.numbers.append(number)
+        return number
 
     def _stream(self, component: int) -> str:
         return self._query.normal.blocks[component].stream
@@ -345,7 +351,7 @@ class _Lowering:
         asked = Wanted("collect", layout, (operator,), width=1)
         collected = self._planner.insert(self.planned, asked)
         own = part.form.folding.aggregates if isinstance(part.form, Folded) else ()
-        number = self._planner.number(_definition(part, left, right, made, self._bound(operator)))
+        number = self._number(_definition(part, left, right, made, self._bound(operator)))
         return Lowered(
             collected,
             number,

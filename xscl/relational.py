@@ -199,9 +199,9 @@ class Relational:
 
 
 def composite_of_row(row: Row) -> Composite:
-    """Return the composite of a row: no documents, and the texts of its values."""
+    """Return the composite of a row: the texts of its values, and where it begins."""
     values = tuple(map(_text, row[VALUES:]))
-    return Composite((), (), values, row[0], row[1], EARLIEST, 0, row[2], 1, ())
+    return Composite((), (), values, row[0], row[1], EARLIEST, 0, row[2], 1, (row[2],))
 
 
 @contextmanager

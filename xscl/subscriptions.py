@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from graphlib import TopologicalSorter
 from typing import Any
 
 import pyarrow as pa
@@ -143,6 +144,25 @@ class Subscriptions:
             self._store.fetch("DELETE FROM state.result WHERE qid = ?", [subscription.qid])
         self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
 
+    def dependents(self, name: str) -> tuple[str, ...]:
+        """Return a subscription and those that could not stay without it, the readers first."""
+        doomed = {self[name].name: self[name]}
+        growing = True
+        while growing:
+            lost = {
+                one.publish
+                for one in doomed.values()
+                if one.publish and all(p.name in doomed for p in self.publishers(one.publish))
+            }
+            found = {s.name: s for s in self if not lost.isdisjoint(s.reads)}
+            growing = not found.keys() <= doomed.keys()
+            doomed |= found
+        readers = {
+            name: [s.name for s in doomed.values() if one.publish in s.reads]
+            for name, one in doomed.items()
+        }
+        return tuple(TopologicalSorter(readers).static_order())
+
     def _forget_publisher(self, subscription: Subscription) -> None:
         if subscription.publish is not None:
             left = [s for s in self.publishers(subscription.publish) if s is not subscription]
@@ -193,7 +213,7 @@ class Subscriptions:
             raise StreamInUse(
                 f"{subscription.name!r} publishes the stream {stream!r}, which"
                 f" {', '.join(map(repr, readers[:3]))} still reads",
-                hint="unsubscribe the readers first",
+                hint="unsubscribe the readers first, or all at once with cascade",
             )
 
     def ordered_streams(self) -> set[str]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from feeds.documents import Document
@@ -71,6 +72,7 @@ def values(match: Match, variables: Sequence[str]) -> tuple[object, ...]:
     return match.t0, match.t1, *found
 
 
+@settings(max_examples=60)
 @given(streams(), st.sampled_from(PAIRS), st.lists(st.booleans(), min_size=14, max_size=14))
 def test_the_same_query_in_both_languages(
     drawn: tuple[list[Document], int], pair: tuple[str, str], cuts: list[bool]
@@ -97,3 +99,190 @@ def test_the_same_query_in_both_languages(
             found[match.subscription].add(values(match, named))
     event(f"{pair[0]}: {'matches' if found['xscl'] else 'nothing'}")
     assert found["cel"] == found["xscl"]
+
+
+# -- Published both ways ---------------------------------------------------------------------
+
+FILTERED = "SELECT k, v FROM FILTER{v > 1}(S) PUBLISH big"
+JOINED = (
+    "SELECT <hit><key>{string(x)}</key>{y}</hit>"
+    " FROM big//big->a[./k->x] JOIN{x = y, 5 ms} R//e->b[./k->y] PUBLISH hits"
+)
+COUNTED = "SELECT * FROM hits NEXT{$1.key = $2.key} hits PUBLISH again"
+READ = "again//again->a[./key->x] FOLLOWED BY{x = y, 9 ms} S//e->b[./k->y]"
+
+
+def chained(engine: Engine, lateness: int = 0) -> None:
+    """Register CEL over documents, XSCL over CEL, CEL over XSCL, and XSCL over that."""
+    for name in "SR":
+        engine.stream(name, attributes=FLAT, lateness=lateness)
+    engine.subscribe("filtered", FILTERED, language="cel")
+    engine.subscribe("joined", JOINED)
+    engine.subscribe("counted", COUNTED, language="cel")
+    engine.subscribe("read", READ)
+
+
+def found_by(
+    documents: Sequence[Document], cuts: Sequence[bool], lateness: int, path: Path | None = None
+) -> set[tuple[Any, ...]]:
+    """Return what the chain finds; with a path the engine is opened anew at each cut."""
+    engine = Engine(path)
+    chained(engine, lateness)
+    batch: list[Document] = []
+    for document, cut in zip(documents, cuts, strict=False):
+        batch.append(document)
+        if cut:
+            engine.push(batch)
+            batch = []
+            if path is not None:
+                engine.close()
+                engine = Engine(path)
+    engine.push(batch)
+    engine.flush()
+    found = {(m.subscription, m.id, m.t0, m.t1, m.documents, m.xml()) for m in engine.matches()}
+    engine.close()
+    return found
+
+
+@settings(max_examples=25)
+@given(streams(), st.lists(st.booleans(), min_size=14, max_size=14))
+def test_what_is_published_does_not_depend_on_batch_cuts(
+    drawn: tuple[list[Document], int], cuts: list[bool]
+) -> None:
+    documents, lateness = drawn
+    once = found_by(documents, [False] * 14, lateness)
+    event(f"{len({name for name, *_ in once})} of 4 subscriptions match")
+    assert found_by(documents, cuts, lateness) == once
+    assert found_by(documents, [True] * 14, lateness) == once
+
+
+def chain_documents() -> list[Document]:
+    return [
+        flat(1, 1, "a", 2, "S"),
+        flat(2, 2, "a", 0, "R"),
+        flat(3, 3, "b", 1, "S"),
+        flat(4, 4, "a", 3, "R"),
+        flat(5, 8, "a", 1, "S"),
+        flat(6, 9, "c", 1, "S"),
+    ]
+
+
+def test_a_chain_through_both_languages(tmp_path: Path) -> None:
+    found = found_by(chain_documents(), [False] * 6, 0)
+    texts = sorted((name, xml.decode()) for name, *_, xml in found)
+    assert [one for one in texts if one[0] in ("filtered", "counted")] == [
+        ("counted", "<again><key_1>a</key_1><k_1>a</k_1><key>a</key><k>a</k></again>"),
+        ("filtered", "<big><k>a</k><v>2</v></big>"),
+    ]
+    assert [name for name, _ in texts if name in ("joined", "read")] == ["joined", "joined", "read"]
+    assert found_by(chain_documents(), [True] * 6, 0, tmp_path / "state.duckdb") == found
+
+
+# -- Streams and their attributes ------------------------------------------------------------
+
+
+def test_values_that_are_none_of_their_type_are_null() -> None:
+    texts = [b"<e><i>7</i><f> 2.50 </f><b>true</b></e>", b"<e i='x' f='' b='yes'/>", b"<e/>"]
+    with Engine() as engine:
+        engine.stream("S", attributes={"i": int, "f": float, "b": bool})
+        engine.subscribe("all", "SELECT * FROM S", language="cel")
+        pushed = [Document("S", f"d{n}", n, text) for n, text in enumerate(texts)]
+        found = [match.xml() for match in engine.push(pushed)]
+    assert found == [b"<result><i>7</i><f>2.5</f><b>true</b></result>", b"<result/>", b"<result/>"]
+
+
+def test_a_new_version_is_no_event() -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        engine.subscribe("all", "SELECT k FROM S", language="cel")
+        assert len(engine.push(flat(1, 1, "a", 1))) == 1
+        assert len(engine.push(flat(1, 2, "b", 1))) == 0
+
+
+def test_it_sees_what_arrives_after_it_was_registered() -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        engine.subscribe("one", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
+        engine.push(flat(1, 1, "a", 1))
+        engine.subscribe("two", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
+        engine.push(flat(2, 2, "a", 2))
+        assert [match.subscription for match in engine.flush()] == ["one"]
+
+
+def test_what_is_late_is_shown() -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        engine.subscribe("next", "SELECT * FROM S NEXT{$1.k = $2.k} S", language="cel")
+        engine.push([flat(1, 5, "a", 1), flat(2, 3, "a", 1)])
+        assert engine.sql("SELECT docid FROM late").to_pylist() == [{"docid": "d2"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("SELECT * FROM T", QueryError, "there is no stream T"),
+        ("SELECT nokey FROM S", QueryError, "there is no attribute nokey"),
+        ("SELECT * FROM S PUBLISH S", QueryError, "publishes S and reads it"),
+        ("SELECT * FROM S PUBLISH big", NameTaken, "there is a stream big already"),
+        ("SELECT k FROM back PUBLISH fed", StreamCycle, "a cycle"),
+    ],
+)
+def test_what_is_refused(text: str, error: type[XsclError], message: str) -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        engine.stream("back", attributes=FLAT)
+        engine.subscribe("filtered", FILTERED, language="cel")
+        engine.subscribe("loop", "SELECT <e/> FROM fed//e PUBLISH back")
+        before = engine.sql("FROM subscriptions").to_pylist()
+        with pytest.raises(error, match=message):
+            engine.subscribe("wrong", text, language="cel")
+        assert engine.sql("FROM subscriptions").to_pylist() == before
+        assert [m.subscription for m in engine.push(flat(1, 1, "a", 2))] == ["filtered"]
+
+
+def test_odd_arguments_are_refused() -> None:
+    with Engine() as engine:
+        with pytest.raises(XsclError, match="no language 'sql'"):
+            engine.subscribe("q", "SELECT 1", language="sql")
+        with pytest.raises(XsclError, match="cannot be of type bytes"):
+            engine.stream("S", attributes={"k": bytes})
+        engine.stream("S", attributes=FLAT)
+        engine.subscribe("q", "SELECT * FROM S", language="cel")
+        with pytest.raises(StreamInUse, match="attributes of 'S' cannot change"):
+            engine.stream("S", attributes={"k": str})
+        with pytest.raises(StreamInUse, match="lateness of 'S' cannot change"):
+            engine.stream("S", lateness=5)
+        with pytest.raises(NameTaken):
+            engine.subscribe("q", "SELECT * FROM S", language="cel")
+        with pytest.raises(XsclError, match="updates"):
+            engine.subscribe("r", "SELECT * FROM S", language="cel", updates=True)
+
+
+# -- Removal ---------------------------------------------------------------------------------
+
+
+def test_nothing_is_left_when_all_are_removed() -> None:
+    with Engine() as engine:
+        chained(engine)
+        engine.push(chain_documents())
+        for name in ("filtered", "joined", "counted"):
+            with pytest.raises(StreamInUse, match="still reads"):
+                engine.unsubscribe(name)
+        for name in ("read", "counted", "joined", "filtered"):
+            assert engine.unsubscribe(name) == (name,)
+        assert engine.matches() == []
+        for table in ("composite", "text", "result", "subscription", "binding", "composite_stream"):
+            assert engine.sql(f"SELECT count(*) AS n FROM state.{table}").to_pylist() == [{"n": 0}]
+
+
+def test_readers_go_with_what_they_read() -> None:
+    with Engine() as engine:
+        chained(engine)
+        engine.subscribe("other", "S//e->a")
+        assert engine.unsubscribe("filtered", cascade=True) == (
+            "read",
+            "counted",
+            "joined",
+            "filtered",
+        )
+        assert [one.name for one in engine.subscriptions] == ["other"]

@@ -20,7 +20,8 @@ from xscl.cli.output import (
     table,
 )
 from xscl.engine import Engine
-from xscl.followed import EVERY, Feed, Feeds, ticks
+from xscl.feed import EVERY, Feed
+from xscl.followed import Feeds, ticks
 from xscl.following import Fetching, Polled, follow, poll_now
 from xscl.language.parser import parse_window
 from xscl.match import Match, Matches

@@ -44,6 +44,9 @@ def subscribe(
 
 def unsubscribe(
     name: Annotated[str, typer.Argument(help="The name of the subscription.")],
+    cascade: Annotated[
+        bool, typer.Option("--cascade", help="Those that read what it publishes, too.")
+    ] = False,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
@@ -56,11 +59,12 @@ def unsubscribe(
     place = home(data)
     place.expect()
     with place.hold("unsubscribe"), Engine(place.database) as engine:
-        engine.unsubscribe(name)
+        removed = engine.unsubscribe(name, cascade=cascade)
     if as_json:
-        say_json({"unsubscribed": name})
+        say_json({"unsubscribed": name, "removed": list(removed)})
     else:
-        say(f"unsubscribed {name!r}")
+        for one in removed:
+            say(f"unsubscribed {one!r}")
 
 
 def subscriptions(data: Data = DATA, as_json: Json = False) -> None:

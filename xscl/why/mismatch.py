@@ -13,7 +13,7 @@ from lxml import etree
 
 from xscl.language.syntax import Block, Compare, Condition, Exists, Step, TextMatch
 from xscl.language.unparse import unparse
-from xscl.nearest import nearest_to
+from xscl.why.nearest import nearest_to
 from xscl.xpath.bind import bind
 from xscl.xpath.navigate import select
 from xscl.xpath.pattern import pattern

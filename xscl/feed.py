@@ -1,0 +1,202 @@
+"""A feed that is followed: what is known of it, and what of that may be shown.
+
+The key names the feed in the ids of its items.  It is made from the host and a
+hash of the address as it was first given, and never changes, wherever the feed
+moves.  User name and password are taken out of the address and become a header;
+headers are secret: never shown, and sent only to the origin that they were given for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Literal, TypeAlias
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+from feeds.domains import registrable
+from feeds.fetch import FeedState, basic
+from xscl.errors import XsclError
+
+EVERYTHING = "feeds"
+"""The stream that all items belong to."""
+
+EVERY = 3_600
+"""Seconds between two polls of a feed, unless it or somebody says otherwise."""
+
+LOST_AFTER = 7 * 24 * 3_600 * 1_000_000
+"""Ticks of nothing but failures after which a feed counts as lost; it is still asked once a day."""
+
+SECOND = 1_000_000
+_HOUR = 3_600 * SECOND
+_NAME = re.compile(r"[^\W\d][\w.-]*")
+_SECRET = re.compile(
+    r"([?&;][^=&;]*(?:token|key|secret|pass|pwd|auth|sig|session|sid)[^=&;]*=)[^&;]+", re.IGNORECASE
+)
+HIDDEN = "***"
+
+State: TypeAlias = Literal["new", "ok", "failing", "lost", "gone"]
+Headers: TypeAlias = tuple[tuple[str, str], ...]
+
+
+class FeedsError(XsclError):
+    """A feed cannot be added or found."""
+
+    code = "feeds"
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A followed feed; times are ticks, `every` and `ttl` are seconds.
+
+    `polls` counts the good answers, `failures` the bad ones since the last
+    good one; `code` and `error` are what the last one said.  `moved_to` is
+    where permanent redirects led in the last `moved_polls` good answers.
+    """
+
+    key: str
+    url: str = field(repr=False)
+    stream: str
+    tags: tuple[str, ...]
+    every: int
+    added: int
+    headers: Headers = field(default=(), repr=False)
+    given_for: str = ""
+    title: str = ""
+    site_url: str = ""
+    format: str = ""
+    quality: str = ""
+    note: str | None = None
+    etag: str | None = None
+    last_modified: str | None = None
+    validated_by: str = field(default="", repr=False)
+    unchanged: int = 0
+    ttl: int | None = None
+    skip_hours: str = ""
+    skip_days: str = ""
+    polled: int | None = None
+    next_poll: int = 0
+    polls: int = 0
+    failures: int = 0
+    failing_since: int | None = None
+    code: str | None = None
+    error: str | None = None
+    gone: bool = False
+    moved_to: str | None = field(default=None, repr=False)
+    moved_polls: int = 0
+
+    @property
+    def streams(self) -> tuple[str, ...]:
+        """The streams that the feed's items belong to, each once."""
+        return tuple(dict.fromkeys((self.stream, *self.tags, EVERYTHING)))
+
+    @property
+    def domain(self) -> str:
+        """Whose servers are asked: of one domain's feeds one at a time is polled."""
+        return registrable(urlsplit(self.url).hostname or "")
+
+    @property
+    def shown_url(self) -> str:
+        """The address without user name and password, and without what looks like a key."""
+        return shown(self.url)
+
+    @property
+    def request(self) -> FeedState:
+        """What the next request has to know."""
+        return FeedState(
+            self.url,
+            self.etag,
+            self.last_modified,
+            self.validated_by,
+            self.unchanged,
+            self.headers,
+            self.given_for,
+        )
+
+    @property
+    def lateness(self) -> int:
+        """How late an item of this feed may come, in ticks."""
+        return lateness_of(self.every)
+
+    @property
+    def state(self) -> State:
+        if self.gone:
+            return "gone"
+        if self.error is None:
+            return "ok" if self.polls else "new"
+        since, now = self.failing_since, self.polled
+        lost = since is not None and now is not None and now - since >= LOST_AFTER
+        return "lost" if lost else "failing"
+
+
+def lateness_of(every: int) -> int:
+    """Return how late items may come from feeds that are polled every so many seconds."""
+    return max(_HOUR, 2 * every * SECOND)
+
+
+# -- Addresses -----------------------------------------------------------------------------
+
+
+def feed_key(url: str) -> str:
+    """Return the name that a feed's items carry in their ids."""
+    digest = hashlib.blake2b(url.encode(), digest_size=5).hexdigest()
+    return f"{urlsplit(url).hostname or 'feed'}-{digest}"
+
+
+def shown(url: str) -> str:
+    """Return an address as it may be shown."""
+    return _SECRET.sub(rf"\1{HIDDEN}", without_user(url))
+
+
+def public(url: str) -> str:
+    """Return an address without all that may be secret in it: the query, too."""
+    return urlunsplit(urlsplit(without_user(url))._replace(query="", fragment=""))
+
+
+def without_user(url: str) -> str:
+    """Return an address without user name and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def split_user(url: str) -> tuple[str, Headers]:
+    """Return an address without user name and password, and these as a header."""
+    user, at, _ = urlsplit(url).netloc.rpartition("@")
+    if not at:
+        return url, ()
+    name, _, password = user.partition(":")
+    return without_user(url), (("Authorization", basic(unquote(name), unquote(password))),)
+
+
+# -- Names of streams ----------------------------------------------------------------------
+
+
+def stream_name(url: str) -> str:
+    """Return a name for a feed's stream: its host, as far as XSCL takes that as a name."""
+    host = (urlsplit(url).hostname or "feed").removeprefix("www.")
+    name = re.sub(r"[^\w.]|^(?=\d)", "_", host)
+    return name if re.fullmatch(_NAME, name) else "feed"
+
+
+def tag_name(text: str) -> str:
+    """Return a name of a stream for a folder that people named; empty if nothing is left of it."""
+    name = re.sub(r"[^\w.-]+", "-", text).strip("-.")
+    return f"_{name}" if name and not _NAME.match(name) else name
+
+
+def free_name(name: str, taken: Iterable[str]) -> str:
+    """Return the name, with a number if it is taken."""
+    used = taken if isinstance(taken, (set, frozenset, dict)) else set(taken)
+    numbered = (f"{name}_{number}" for number in count(2))
+    return name if name not in used else next(each for each in numbered if each not in used)
+
+
+def check_name(name: str) -> None:
+    """Raise if no query could name the stream."""
+    if not _NAME.fullmatch(name):
+        raise FeedsError(
+            f"{name!r} is no name of a stream",
+            hint="a name is a letter or _, followed by letters, digits, _, . and -",
+        )
