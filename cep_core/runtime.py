@@ -87,6 +87,7 @@ class Batch:
         while self._touched:
             stage = min(self._touched, key=lambda one: one.depth)
             del self._touched[stage]
+            self._clock.now = now
             stage.run()
         self._clock.now = now
 

@@ -22,7 +22,7 @@ from cep_core.channels import Channel, Members, Port
 from cep_core.events import VALUES, Row, Schema
 from cep_core.mop import MOp, Operator, Wanted, Wire
 from cep_core.runtime import Clock
-from xscl.documents import EARLIEST
+from xscl.documents import LEVELS
 from xscl.xpath.shred import Arrival
 from xscl.xpath.values import number, string_value
 
@@ -58,7 +58,7 @@ class Records:
 
     def take(self, arrival: Arrival, row: Row, emit: Callable[[Row], None]) -> None:
         """Keep an event until its turn; one that an operator over time has made is due now."""
-        if arrival.clock == EARLIEST:
+        if arrival.rank < LEVELS:
             emit(row)
             return
         self._serial += 1
