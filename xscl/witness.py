@@ -67,13 +67,13 @@ def witness(engine: Engine, document: str, spool: Path) -> Witness:
     The text is the engine's, or where that has dropped it, the spool's.
     """
     text = engine.document(document)
-    tree = number_nodes(parse(_spooled(engine, document, spool) if text is None else text))
+    tree = number_nodes(parse(spooled(engine, document, spool) if text is None else text))
     bound = _bindings(engine, document)
     rows = (_row(tree, number, tuple(bound.get(number, ()))) for number in range(len(tree.items)))
     return Witness(document, tuple(rows))
 
 
-def _spooled(engine: Engine, document: str, directory: Path) -> bytes:
+def spooled(engine: Engine, document: str, directory: Path) -> bytes:
     """Return the text of a document that the engine has taken in, from the spool."""
     known = engine.sql(
         f"SELECT given, hash FROM state.document WHERE id = {_literal(document)}"

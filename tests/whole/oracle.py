@@ -24,6 +24,7 @@ from tests.strategies import Block, Push, Unsubscribe
 from tests.whole.output import document_of
 from tests.whole.queries import (
     Constant,
+    Decorated,
     Event,
     Expression,
     Fold,
@@ -35,6 +36,7 @@ from tests.whole.queries import (
     Query,
     Subscribe,
     Subscription,
+    Var,
     blocks,
     bound,
     leaves,
@@ -54,9 +56,7 @@ def mentioned(expression: Expression) -> frozenset[str]:
         case Query(inner):
             return mentioned(inner)
         case Join(left, right) | FollowedBy(left, right) | Next(left, right) | Fold(left, right):
-            own = _names(expression)
-            begins = {f"{name}_1" for name in own if isinstance(expression, Fold)}
-            return own | begins | mentioned(left) | mentioned(right)
+            return _read(expression) | mentioned(left) | mentioned(right)
         case _:
             assert_never(expression)
 
@@ -71,18 +71,31 @@ def outputs(expression: Expression) -> frozenset[str]:
         case FollowedBy(left, negated=True):
             return outputs(left) | (_names(expression) & visible(left))
         case Join(left, right) | FollowedBy(left, right) | Next(left, right) | Fold(left, right):
-            return outputs(left) | outputs(right) | (_names(expression) & visible(expression))
+            return outputs(left) | outputs(right) | (_read(expression) & visible(expression))
         case _:
             assert_never(expression)
 
 
-def _names(expression: Join | FollowedBy | Next | Fold) -> frozenset[str]:
+def _read(expression: Expression) -> frozenset[str]:
+    """Return the names in an operator's predicates, and those that a FOLD begins with."""
+    last = (leaf for leaf in _leaves(expression) if isinstance(leaf, Decorated) and not leaf.side)
+    return _names(expression) | {f"{leaf.name}_1" for leaf in last}
+
+
+def _names(expression: Expression) -> frozenset[str]:
     """Return the names in an operator's own predicates and aggregates."""
+    found = _leaves(expression)
+    return frozenset(leaf.name for leaf in found if not isinstance(leaf, Constant))
+
+
+def _leaves(expression: Expression) -> Iterator[Var | Decorated | Constant]:
+    assert isinstance(expression, Join | FollowedBy | Next | Fold)
     parts: list[Formula | Operand | None] = [expression.predicate]
     if isinstance(expression, Fold):
         parts += [expression.again, *(operand for _, operand in expression.aggregates)]
-    found = (leaf for part in parts if part is not None for leaf in leaves(part))
-    return frozenset(leaf.name for leaf in found if not isinstance(leaf, Constant))
+    for part in parts:
+        if part is not None:
+            yield from leaves(part)
 
 
 def visible(expression: Expression) -> frozenset[str]:

@@ -422,7 +422,7 @@ def test_history_is_printed_when_asked_for() -> None:
 
 COMMANDS = [
     *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
-    *(["witness"], ["status"], ["demo"]),
+    *(["try"], ["why"], ["witness"], ["status"], ["demo"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
 ]
 

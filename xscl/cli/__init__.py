@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from feeds.spool import SpoolError
-from xscl.cli import feeds, manage, read, run, serve
+from xscl.cli import ask, feeds, manage, read, run, serve
 from xscl.cli.output import Misuse, complain, say
 from xscl.errors import QueryError, XsclError
 from xscl.pipeline import PipelineError
@@ -91,6 +91,8 @@ app.add_typer(feeds.app, name="feeds")
 app.command()(read.sql)
 app.command()(read.explain)
 app.command()(read.witness)
+app.command("try")(ask.try_query)
+app.command()(ask.why)
 app.command()(read.status)
 app.command()(serve.demo)
 

@@ -87,7 +87,7 @@ def run(
             engine.subscribe(f"q{number}", text)
         found = sources(inputs or [], stream or [], _streams(engine))
         loaded = load(found, None if at is None else instant(at), native=native)
-        write = _WRITERS[Format.JSONL if as_json else form]
+        write = WRITERS[Format.JSONL if as_json else form]
         for match in _matches(engine, loaded.documents):
             write(match)
         refused = _report_refused(engine)
@@ -123,7 +123,7 @@ def _write_jsonl(match: Match) -> None:
     say_json(match_row(match))
 
 
-_WRITERS = {Format.TEXT: _write_text, Format.XML: _write_xml, Format.JSONL: _write_jsonl}
+WRITERS = {Format.TEXT: _write_text, Format.XML: _write_xml, Format.JSONL: _write_jsonl}
 
 
 def _report_refused(engine: Engine) -> int:
