@@ -9,10 +9,12 @@ NAT64, Teredo) are judged by that one as well.
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import re
 import socket
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -29,6 +31,7 @@ _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _HOST = re.compile(rb"[A-Za-z0-9._-]{1,255}|[0-9A-Fa-f:.]+")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LONGEST = 4_000
+_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +51,20 @@ class Target:
 
 
 async def resolve(host: str, port: int) -> tuple[str, ...]:
-    """The addresses of a host by the system's resolver."""
+    """The addresses of a host by the system's resolver, in a thread of its own pool.
+
+    A name server that does not answer holds a thread for half a minute; in the
+    pool that everything shares, a few such names would stop all feeds.
+    """
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    ask = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
+    found = await loop.run_in_executor(_resolvers(), ask)
     return tuple(dict.fromkeys(str(address[4][0]) for address in found))
+
+
+@functools.cache
+def _resolvers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_AT_ONCE, "resolve")
 
 
 async def check(url: str, allowed: frozenset[str], resolve: Resolve) -> Target | Refused:

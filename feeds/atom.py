@@ -36,6 +36,7 @@ def read(root: etree._Element, url: str) -> Channel | None:
         id=(entries.first(found, (core, "id")) or "").strip(),
         self_url=_link(found, core, "self", base) or "",
         site_url=_link(found, core, "alternate", base) or "",
+        ttl=entries.update_period(found),
         entries=tuple(_entry(each, url, authors, around is not None) for each in written),
         frame=around or (b"", b""),
     )

@@ -14,6 +14,8 @@ from urllib.parse import urljoin
 
 from lxml import etree
 
+from feeds.namespaces import SYNDICATION
+
 Frame: TypeAlias = tuple[bytes, bytes]
 """What stands before and after an entry in its native document."""
 
@@ -128,3 +130,27 @@ def base_of(element: etree._Element, url: str) -> str:
     """What relative links in the element are relative to: `xml:base`, else the feed's address."""
     base = element.base
     return (link(base, url) or url) if base else url
+
+
+# --- how often to ask ---
+
+_PERIODS = {
+    "hourly": 3600,
+    "daily": 86400,
+    "weekly": 604800,
+    "monthly": 2592000,
+    "yearly": 31536000,
+}
+
+
+def update_period(found: Fields) -> int | None:
+    """Seconds between polls by the syndication module (`sy:updatePeriod`), if it says so."""
+    period = (first(found, (SYNDICATION, "updatePeriod")) or "").strip().lower()
+    times = number(first(found, (SYNDICATION, "updateFrequency"))) or 1
+    return _PERIODS[period] // times if period in _PERIODS else None
+
+
+def number(text: str | None) -> int | None:
+    """The number that the digits are; None for anything else."""
+    digits = (text or "").strip()
+    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None

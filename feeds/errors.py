@@ -2,7 +2,8 @@
 
     FeedError
     ├── MalformedDocument    the bytes are not XML, or more XML than we take
-    └── NotAFeed             readable, but neither RSS nor Atom nor JSON Feed
+    ├── NotAFeed             readable, but neither RSS nor Atom nor JSON Feed
+    └── NotAList             readable, but neither OPML nor a list of addresses
 
 What a fetch or a file brings that is of no use is an expected outcome and a
 value there (`fetch.Failed`, `files.Rejected`), not an exception.
@@ -50,3 +51,13 @@ class NotAFeed(FeedError):
 
     def __reduce__(self) -> tuple[type[NotAFeed], tuple[str]]:
         return NotAFeed, (self.message,)
+
+
+class NotAList(FeedError):
+    """The bytes can be read, but they are no list of feeds."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__("not_a_list", message)
+
+    def __reduce__(self) -> tuple[type[NotAList], tuple[str]]:
+        return NotAList, (self.message,)

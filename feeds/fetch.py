@@ -8,7 +8,8 @@ the `FeedState` that an answer carries.
   and only at the address that gave them.  After `UNCONDITIONAL` answers "not
   modified" in a row one request is unconditional, as a server may be wrong.
 - Redirects are followed here, at most `REDIRECTS`, each hop checked anew
-  (`addresses`); the feed's own headers and credentials stay with its origin.
+  (`addresses`); the feed's own headers and credentials go to the origin for which
+  they were given, and to the same host by https, and nowhere else.
 - One deadline by the monotonic clock covers everything.  The body is read raw
   and unpacked with a limit; the only encoding is gzip, once.  A body that ends
   early is an error, never a shorter feed.
@@ -53,7 +54,8 @@ class FeedState:
     """What a poll must know of a feed; secrets are never shown.
 
     `etag` and `last_modified` hold the bytes of the headers as Latin-1;
-    `validated_by` is the address that sent them.
+    `validated_by` is the address that sent them.  `headers`, and user name and
+    password of `url`, belong to the origin of `given_for`, else to that of `url`.
     """
 
     url: str = field(repr=False)
@@ -62,6 +64,7 @@ class FeedState:
     validated_by: str = field(default="", repr=False)
     unchanged: int = 0
     headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    given_for: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +102,12 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class NotModified:
-    """The feed has not changed (304)."""
+    """The feed has not changed (304); `url` and `moved_to` are as in `Fetched`."""
 
     state: FeedState
+    url: str = field(repr=False)
     cache: Cache = Cache()
+    moved_to: str | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,12 +243,10 @@ def _headers(target: Target, state: FeedState, url: str) -> list[tuple[bytes, by
         (b"Accept-Encoding", b"gzip"),
         (b"Connection", b"close"),
     ]
-    if target.url.userinfo:
-        name, _, password = target.url.userinfo.partition(b":")
-        plain = unquote(name.decode()) + ":" + unquote(password.decode())
-        headers.append((b"Authorization", b"Basic " + base64.b64encode(plain.encode())))
-    if _origin(target.url) == _origin(httpx.URL(state.url)):
-        headers += [(name.encode("ascii"), value.encode()) for name, value in state.headers]
+    own = state.headers if _is_at_home(target.url, state) else ()
+    headers += [(name.encode("ascii"), value.encode()) for name, value in own]
+    if not any(name.lower() == "authorization" for name, _ in own):
+        headers += _authorization(target.url, state)
     if _is_conditional(state, url):
         headers += [
             (name, value.encode("latin-1"))
@@ -254,6 +257,29 @@ def _headers(target: Target, state: FeedState, url: str) -> list[tuple[bytes, by
             if value
         ]
     return headers
+
+
+def _authorization(url: httpx.URL, state: FeedState) -> list[tuple[bytes, bytes]]:
+    """User name and password, of the hop's own address or of the feed's."""
+    written = url.userinfo or (httpx.URL(state.url).userinfo if _is_at_home(url, state) else b"")
+    if not written:
+        return []
+    name, _, password = written.partition(b":")
+    return [(b"Authorization", basic(unquote(name.decode()), unquote(password.decode())).encode())]
+
+
+def basic(name: str, password: str) -> str:
+    """The value of an `Authorization` header with a user name and a password."""
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode("ascii")
+
+
+def _is_at_home(url: httpx.URL, state: FeedState) -> bool:
+    """Whether an address is of the origin that may know the secrets, or that one by https."""
+    home = httpx.URL(state.given_for or state.url)
+    if _origin(url) == _origin(home):
+        return True
+    upgraded = (home.scheme, url.scheme) == ("http", "https")
+    return upgraded and home.raw_host == url.raw_host and home.port is None and url.port is None
 
 
 def _origin(url: httpx.URL) -> tuple[str, bytes, int | None]:
@@ -280,7 +306,7 @@ async def _outcome(
     if answer.status_code == 410:
         return Gone()
     if answer.status_code == 304:
-        return _not_modified(answer, state, url)
+        return _not_modified(answer, state, url, moved_to)
     if answer.status_code not in (200, 203):
         message = f"the server answered {answer.status_code} {_reason(answer)}".rstrip()
         return Failed("fetch_status", message, _retry_after(answer, now), answer.status_code)
@@ -299,7 +325,9 @@ async def _outcome(
     return Fetched(validated, body, url, content_type, _cache(answer), moved_to)
 
 
-def _not_modified(answer: httpx.Response, state: FeedState, url: str) -> Outcome:
+def _not_modified(
+    answer: httpx.Response, state: FeedState, url: str, moved_to: str | None
+) -> Outcome:
     """The state with the validators that a 304 brought, or else the old ones."""
     if not _is_conditional(state, url) or not (state.etag or state.last_modified):
         message = "the server answered 304 to a request without conditions"
@@ -310,7 +338,7 @@ def _not_modified(answer: httpx.Response, state: FeedState, url: str) -> Outcome
         last_modified=_raw(answer, b"last-modified") or state.last_modified,
         unchanged=state.unchanged + 1,
     )
-    return NotModified(refreshed, _cache(answer))
+    return NotModified(refreshed, url, _cache(answer), moved_to)
 
 
 def _raw(answer: httpx.Response, name: bytes) -> str | None:

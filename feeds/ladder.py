@@ -13,6 +13,10 @@ was needed is the feed's `quality`:
     namespaces   prefixes without a declaration, blanks in a namespace's name
     recovered    libxml2 guessed: text may be lost
 
+Where HTTP and the document name different encodings, the document is believed:
+servers have a default, publishers do not.  Only if HTTP says UTF-8, and the bytes
+are UTF-8, is that so whatever the document says (rung `transcoded`).
+
 Three things are not mended, at any rung: entity declarations, sizes beyond
 the limits, and a document whose root is never closed: a body that was cut off
 is not a shorter feed.
@@ -52,6 +56,8 @@ class Parsed:
 def climb(body: bytes, charset: str | None = None, limits: Limits = DEFAULT) -> Parsed:
     """The tree of the first rung that holds; raises the first rung's `MalformedDocument`."""
     try:
+        if _is_utf8_all_the_same(body, charset):
+            return Parsed(parse(transcode(body, charset), limits), "transcoded")
         return Parsed(parse(body, limits), "strict")
     except MalformedDocument as error:
         first = error
@@ -99,11 +105,32 @@ def transcode(body: bytes, charset: str | None) -> bytes:
     return FORBIDDEN.sub("", text).encode("utf-8", "replace")
 
 
-def _decode(body: bytes, charset: str | None) -> str:
+def _is_utf8_all_the_same(body: bytes, charset: str | None) -> bool:
+    """Whether HTTP and the bytes say UTF-8 and the document declares another encoding."""
+    declared = _declared_encoding(body) if charset in _UTF_8 else None
+    if declared is None or declared.lower() in _UTF_8 or body.isascii():
+        return False
+    try:
+        body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return is_ascii_compatible(declared)
+
+
+_UTF_8 = ("utf-8", "utf8")
+
+
+def _declared_encoding(body: bytes) -> str | None:
     declared = DECLARATION.match(body)
+    return declared[2].decode("latin-1") if declared else None
+
+
+def _decode(body: bytes, charset: str | None) -> str:
+    declared = _declared_encoding(body)
     names = (
+        "utf-8" if _is_utf8_all_the_same(body, charset) else None,
         wide_encoding(body),
-        declared[2].decode("latin-1") if declared else None,
+        declared,
         "utf-8",
         charset,
     )

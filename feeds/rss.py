@@ -12,16 +12,8 @@ from lxml import etree
 
 from feeds import entries
 from feeds.entries import Channel, Enclosure, Entry, Fields
-from feeds.namespaces import ATOM, CONTENT, DC, DCTERMS, RDF, RSS_090, SYNDICATION
+from feeds.namespaces import ATOM, CONTENT, DC, DCTERMS, RDF, RSS_090
 from feeds.native import frame, own_xml
-
-_PERIODS = {
-    "hourly": 3600,
-    "daily": 86400,
-    "weekly": 604800,
-    "monthly": 2592000,
-    "yearly": 31536000,
-}
 
 
 def read(root: etree._Element, url: str) -> Channel | None:
@@ -145,17 +137,13 @@ def _enclosures(found: Fields, core: str, base: str) -> list[Enclosure]:
 
 def _ttl(found: Fields, core: str) -> int | None:
     """Seconds between polls that the publisher asks for: `ttl` or the syndication module."""
-    minutes = _number(entries.first(found, (core, "ttl")))
-    if minutes:
-        return minutes * 60
-    period = (entries.first(found, (SYNDICATION, "updatePeriod")) or "").strip().lower()
-    times = _number(entries.first(found, (SYNDICATION, "updateFrequency"))) or 1
-    return _PERIODS[period] // times if period in _PERIODS else None
+    minutes = entries.number(entries.first(found, (core, "ttl")))
+    return minutes * 60 if minutes else entries.update_period(found)
 
 
 def _hours(found: Fields, core: str) -> frozenset[int]:
     """The hours, 0 to 23, in which nobody should ask; 24 was once the name of 0."""
-    hours = (_number(hour) for hour in _nested(found, core, "skipHours", "hour"))
+    hours = (entries.number(hour) for hour in _nested(found, core, "skipHours", "hour"))
     return frozenset(hour % 24 for hour in hours if hour is not None and hour <= 24)
 
 
@@ -166,8 +154,3 @@ def _nested(found: Fields, core: str, outer: str, inner: str) -> list[str]:
         for each in lists
         for text in entries.texts(entries.fields(each), (core, inner))
     ]
-
-
-def _number(text: str | None) -> int | None:
-    digits = (text or "").strip()
-    return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 10 else None

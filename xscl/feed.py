@@ -139,6 +139,19 @@ def lateness_of(every: int) -> int:
 # -- Addresses -----------------------------------------------------------------------------
 
 
+def check_url(url: str) -> None:
+    """Raise if the text is no address of a feed."""
+    try:
+        parts = urlsplit(url)
+        valid = parts.scheme in ("http", "https") and bool(parts.hostname) and url.isprintable()
+        parts.port  # noqa: B018  # it raises for what is no port
+    except ValueError:
+        valid = False
+    if not valid or " " in url:
+        hint = "it begins with http:// or https://"
+        raise FeedsError(f"{url[:200]!r} is no address of a feed", hint=hint)
+
+
 def feed_key(url: str) -> str:
     """Return the name that a feed's items carry in their ids."""
     digest = hashlib.blake2b(url.encode(), digest_size=5).hexdigest()
@@ -168,6 +181,36 @@ def split_user(url: str) -> tuple[str, Headers]:
         return url, ()
     name, _, password = user.partition(":")
     return without_user(url), (("Authorization", basic(unquote(name), unquote(password))),)
+
+
+# -- Headers -------------------------------------------------------------------------------
+
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
+_OURS = frozenset(
+    {
+        "accept-encoding",
+        "connection",
+        "content-length",
+        "host",
+        "if-modified-since",
+        "if-none-match",
+        "range",
+        "te",
+        "transfer-encoding",
+        "user-agent",
+    }
+)
+
+
+def read_header(text: str) -> tuple[str, str]:
+    """Return name and value of `Name: value`; the value stands in no message."""
+    name, colon, value = text.partition(":")
+    name, value = name.strip(), value.strip()
+    if not colon or not _TOKEN.fullmatch(name) or not value.isprintable() or not value:
+        raise FeedsError("a header is written 'Name: value'", hint="such as 'X-Token: abc'")
+    if name.lower() in _OURS:
+        raise FeedsError(f"the header {name} is not given for a feed: the fetcher sets it")
+    return name, value
 
 
 # -- Names of streams ----------------------------------------------------------------------

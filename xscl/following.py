@@ -21,8 +21,10 @@ be written to ends the polling.
 from __future__ import annotations
 
 import asyncio
+import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from feeds.addresses import Resolve, resolve
@@ -175,15 +177,13 @@ class Polled:
     """What became of a poll: the feed as it is now, and how many items were new or changed.
 
     `held_until` is set if the server wants to be left alone until then, `asked`
-    is false if for that reason it was; `elsewhere` tells that the feed was found
-    at another address and is due there at once.
+    is false if for that reason it was.
     """
 
     feed: Feed
     new: int = 0
     held_until: int | None = None
     asked: bool = True
-    elsewhere: bool = False
 
 
 def poll_now(
@@ -201,16 +201,17 @@ def keep_polling(feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threa
 async def _keep_polling(
     feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threading.Event
 ) -> None:
-    """Fill free places with feeds that are due, whenever a poll ends and at every look."""
-    flying: dict[asyncio.Task[Polled], str] = {}
+    """Fill free places with feeds that are due, at every look."""
+    flying: set[asyncio.Task[Polled]] = set()
+    busy: set[str] = set()
     try:
         while not stopping.is_set():
             free = AT_ONCE - len(flying)
-            for feed in feeds.next_due(fetching.clock(), flying.values(), free) if free else ():
-                task = asyncio.create_task(_poll(feeds, spool, feed, fetching))
-                flying[task] = feed.domain
+            for feed in feeds.next_due(fetching.clock(), busy, free) if free else ():
+                busy.add(feed.domain)
+                flying.add(asyncio.create_task(_poll(feeds, spool, feed, fetching, busy)))
             for task in await _ended(flying):
-                del flying[task]
+                flying.discard(task)
                 task.result()
     finally:
         for task in flying:
@@ -218,12 +219,15 @@ async def _keep_polling(
         await asyncio.gather(*flying, return_exceptions=True)
 
 
-async def _ended(flying: Mapping[asyncio.Task[Polled], str]) -> set[asyncio.Task[Polled]]:
-    """The polls that have ended, after a look's time at most."""
+async def _ended(flying: Set[asyncio.Task[Polled]]) -> set[asyncio.Task[Polled]]:
+    """The polls that have ended, after a look's time, or when all have.
+
+    To look whenever one has ended would cost more than the polls if many are due.
+    """
     if not flying:
         await asyncio.sleep(_LOOK)
         return set()
-    done, _ = await asyncio.wait(flying, timeout=_LOOK, return_when=asyncio.FIRST_COMPLETED)
+    done, _ = await asyncio.wait(flying, timeout=_LOOK)
     return done
 
 
@@ -235,17 +239,18 @@ async def _poll_all(
     for feed in chosen:
         domains.setdefault(feed.domain, []).append(feed)
     places = asyncio.Semaphore(AT_ONCE)
+    busy: set[str] = set()
 
     async def poll_domain(group: Sequence[Feed]) -> list[Polled]:
         async with places:
-            return await _poll_in_turn(feeds, spool, group, fetching)
+            return await _poll_in_turn(feeds, spool, group, fetching, busy)
 
     done = await asyncio.gather(*(poll_domain(group) for group in domains.values()))
     return [polled for group in done for polled in group]
 
 
 async def _poll_in_turn(
-    feeds: Feeds, spool: Spool, group: Sequence[Feed], fetching: Fetching
+    feeds: Feeds, spool: Spool, group: Sequence[Feed], fetching: Fetching, busy: set[str]
 ) -> list[Polled]:
     """Poll the feeds of a domain; none after its server has asked to be left alone."""
     done: list[Polled] = []
@@ -254,18 +259,28 @@ async def _poll_in_turn(
         if held is not None:
             done.append(Polled(feeds[feed.key], held_until=held, asked=False))
             continue
-        polled = await _poll(feeds, spool, feed, fetching)
-        while polled.elsewhere:
-            polled = await _poll(feeds, spool, polled.feed, fetching)
+        busy.add(feed.domain)
+        polled = await _poll(feeds, spool, feed, fetching, busy)
         held = polled.held_until
         done.append(polled)
     return done
 
 
-async def _poll(feeds: Feeds, spool: Spool, feed: Feed, fetching: Fetching) -> Polled:
-    """Poll a feed, take its news to the spool, and record what became of it."""
-    now = fetching.clock()
-    outcome, parsed = await _asked(feed, now, fetching)
+async def _poll(
+    feeds: Feeds, spool: Spool, feed: Feed, fetching: Fetching, busy: set[str]
+) -> Polled:
+    """Poll a feed, take its news to the spool, and record what became of it.
+
+    `busy` holds the domains that are being asked, the feed's among them, which
+    is free afterwards.
+    """
+    now, domain = fetching.clock(), feed.domain
+    try:
+        outcome, parsed = await _asked(feed, now, fetching)
+        if isinstance(outcome, Failed):
+            feed, outcome, parsed = await _searched(feeds, feed, outcome, now, fetching, busy)
+    finally:
+        busy.discard(domain)
     match outcome:
         case Fetched() | NotModified():
             after = lifecycle.answered(feed, outcome, parsed, now, fetching.quick)
@@ -276,17 +291,43 @@ async def _poll(feeds: Feeds, spool: Spool, feed: Feed, fetching: Fetching) -> P
             return _after_failure(feeds, feed, outcome, now, fetching)
 
 
+async def _searched(
+    feeds: Feeds, feed: Feed, failure: Failed, now: int, fetching: Fetching, busy: set[str]
+) -> tuple[Feed, Outcome, ParsedFeed | None]:
+    """The feed at the first of the addresses announced in its place that is a feed."""
+    for there in lifecycle.announced(feed, failure):
+        elsewhere = there.domain != feed.domain
+        if feeds.is_followed(there.url, besides=feed) or (elsewhere and there.domain in busy):
+            continue
+        busy.add(there.domain)
+        try:
+            outcome, parsed = await _asked(there, now, fetching)
+        finally:
+            if elsewhere:
+                busy.discard(there.domain)
+        if parsed is not None:
+            return there, outcome, parsed
+    return feed, failure, None
+
+
 async def _asked(feed: Feed, now: int, fetching: Fetching) -> tuple[Outcome, ParsedFeed | None]:
     """What a request brought, and the feed in it; whatever goes wrong is a failure of the feed."""
     try:
         outcome = await fetch(feed.request, now=now, settings=fetching.settings)
         if isinstance(outcome, Fetched):
-            return outcome, await asyncio.to_thread(_parse, outcome, now)
+            loop = asyncio.get_running_loop()
+            return outcome, await loop.run_in_executor(_readers(), _parse, outcome, now)
         return outcome, None
     except FeedError as error:
         return Failed(error.reason_code, f"the feed cannot be read: {error}"), None
     except Exception as error:  # one feed must not stop the others, whatever it does to a library
         return Failed("feed_internal", f"reading the feed failed: {type(error).__name__}"), None
+
+
+@functools.cache
+def _readers() -> ThreadPoolExecutor:
+    """Two threads: the tree of a large feed takes ten times its bytes, and there may be many."""
+    return ThreadPoolExecutor(2, "read")
 
 
 def _parse(fetched: Fetched, now: int) -> ParsedFeed:
@@ -319,10 +360,6 @@ def _settled(feeds: Feeds, feed: Feed) -> Feed:
 def _after_failure(
     feeds: Feeds, feed: Feed, failure: Failed, now: int, fetching: Fetching
 ) -> Polled:
-    elsewhere = lifecycle.redirected(feed, failure, now)
-    if elsewhere is not None and not feeds.is_followed(elsewhere.url, besides=feed):
-        feeds.record(elsewhere)
-        return Polled(elsewhere, elsewhere=True)
     after = lifecycle.failed(feed, failure, now, fetching.quick)
     feeds.record(after)
     held = None if fetching.quick else lifecycle.held_until(failure, now)

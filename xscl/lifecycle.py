@@ -28,7 +28,7 @@ MOVES = 3
 """So many good answers at its target make a permanent redirect believed."""
 
 SEARCHES = 3
-"""A feed is looked for on at most so many pages, one naming the next."""
+"""Of the feeds that a page announces, so many are tried."""
 
 NO_CACHE = Cache()
 
@@ -103,12 +103,15 @@ def settled(feed: Feed) -> Feed:
     return replace(feed, url=feed.moved_to, moved_to=None, moved_polls=0)
 
 
-def redirected(feed: Feed, failure: Failed, now: int) -> Feed | None:
-    """Return a new feed at the address that a page in its place announces, due at once."""
-    found = _announced(feed, failure)
-    if found is None or feed.polls or feed.failures >= SEARCHES:
-        return None
-    return replace(failed(feed, failure, now), url=without_user(found), next_poll=now)
+def announced(feed: Feed, failure: Failed) -> tuple[Feed, ...]:
+    """Return the feed at the addresses that a page in its place announces, if it may be there.
+
+    Where a feed has been before, the page is a mistake: a login page, say.
+    """
+    if feed.polls:
+        return ()
+    urls = dict.fromkeys(without_user(url) for url in failure.discovered)
+    return tuple(replace(feed, url=url) for url in urls if url != feed.url)[:SEARCHES]
 
 
 def _announced(feed: Feed, failure: Failed) -> str | None:

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import pytest
 
-from feeds.addresses import Refused, check, is_public
+from feeds.addresses import Refused, Target, check, is_public
 from feeds.addresses import resolve as system_resolve
 from feeds.discovery import discover, is_html
 from feeds.errors import MalformedDocument
@@ -26,6 +26,7 @@ from feeds.fetch import (
     NotModified,
     Outcome,
     Settings,
+    _headers,
     fetch,
 )
 from feeds.parse import parse_feed
@@ -535,3 +536,33 @@ def test_a_closed_port_is_told_without_its_address() -> None:
         return await fetch(FeedState(f"http://127.0.0.1:{port}/"), now=NOW, settings=settings)
 
     assert failed(asyncio.run(run())).message == "the server cannot be reached"
+
+
+@pytest.mark.parametrize(
+    ("given_for", "asked", "known"),
+    [
+        ("http://a.example/f", "http://a.example/g", True),
+        ("http://a.example/f", "https://a.example/f", True),
+        ("https://a.example/f", "http://a.example/f", False),
+        ("http://a.example:8080/f", "https://a.example/f", False),
+        ("http://a.example/f", "https://a.example:8443/f", False),
+        ("http://a.example/f", "https://b.example/f", False),
+        ("http://a.example/f", "http://a.example.evil/f", False),
+    ],
+)
+def test_secrets_are_for_one_server_by_http_or_better(
+    given_for: str, asked: str, known: bool
+) -> None:
+    headers = (("X-Key", "s3cret"),)
+    state = FeedState("http://moved.example/", headers=headers, given_for=given_for)
+    written = dict(headers_of(asked, state))
+    assert (written.get(b"X-Key") == b"s3cret") is known
+
+
+def headers_of(asked: str, state: FeedState) -> list[tuple[bytes, bytes]]:
+    async def public(host: str, port: int) -> tuple[str, ...]:
+        return ("93.184.216.34",)
+
+    target = asyncio.run(check(asked, frozenset({"a.example:8080"}), public))
+    assert isinstance(target, Target)
+    return _headers(target, state, asked)

@@ -43,6 +43,32 @@ def test_charset_of_http_comes_before_the_guess() -> None:
     assert climb("<r>\u0438</r>".encode("koi8-r"), "koi8-r").root.text == "\u0438"
 
 
+@pytest.mark.parametrize(
+    ("body", "charset", "quality", "text"),
+    [
+        (
+            "<?xml version='1.0' encoding='latin1'?><a>\u00eb</a>".encode(),
+            "utf-8",
+            "transcoded",
+            "\u00eb",
+        ),
+        (
+            "<?xml version='1.0' encoding='latin1'?><a>\u00eb</a>".encode(),
+            None,
+            "strict",
+            "\u00c3\u00ab",
+        ),
+        (b"<?xml version='1.0' encoding='latin1'?><a>\xeb</a>", "utf-8", "strict", "\u00eb"),
+        (b"<?xml version='1.0' encoding='latin1'?><a>e</a>", "utf-8", "strict", "e"),
+    ],
+)
+def test_http_is_believed_if_it_says_utf8_and_the_bytes_agree(
+    body: bytes, charset: str | None, quality: str, text: str
+) -> None:
+    parsed = climb(body, charset)
+    assert (parsed.quality, parsed.root.text) == (quality, text)
+
+
 def test_a_charset_that_hides_markup_is_not_used() -> None:
     assert climb(b"<r>\xe9+ADw-b/+AD4-</r>", "utf-7").root.text == "\xe9+ADw-b/+AD4-"
 

@@ -293,6 +293,8 @@ def test_what_the_publisher_says_about_polling() -> None:
     period = f'<updatePeriod xmlns="{module}">daily</updatePeriod>'
     frequency = f'<updateFrequency xmlns="{module}">4</updateFrequency>'
     assert rss("", period + frequency).ttl == 6 * 3600
+    atom = f'<feed xmlns="http://www.w3.org/2005/Atom">{period}{frequency}</feed>'
+    assert parse_feed(atom.encode(), seen_at=SEEN).ttl == 6 * 3600
 
 
 def test_charset_of_the_content_type() -> None:

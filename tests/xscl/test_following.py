@@ -12,7 +12,8 @@ from feeds.documents import Document
 from feeds.parse import parse_feed
 from feeds.spool import Spool
 from xscl.engine import Engine
-from xscl.followed import EVERYTHING, Feed, Feeds, FeedsError, feed_key, item_hash
+from xscl.feed import EVERYTHING, Feed, FeedsError, feed_key, public
+from xscl.followed import Feeds, item_hash
 from xscl.following import VERSIONS, Fetching, follow, keep_polling, news, poll_now, prepare
 
 HOUR = 3_600_000_000
@@ -141,8 +142,8 @@ def test_no_secret_of_the_address_is_shown() -> None:
     url = "https://ann:pass@a.example:8443/f?token=secret"
     feed = Feed(feed_key(url), url, "s", (), 60, 0)
     assert feed.key.startswith("a.example-")
-    assert feed.shown_url == "https://a.example:8443/f?token=secret"
-    assert feed.public_url == "https://a.example:8443/f"
+    assert feed.shown_url == "https://a.example:8443/f?token=***"
+    assert public(feed.url) == "https://a.example:8443/f"
     assert feed.request.url == url
 
 
@@ -156,7 +157,7 @@ def test_all_is_new_at_first_and_nothing_the_second_time() -> None:
     first = news(FEED, parse_feed(rss("one", "two"), seen_at=1).items, {})
     assert [d.id for d in first.documents] == ["k#two", "k#one"]  # feeds begin with the newest
     assert all(d.history and d.streams == ("s", EVERYTHING) for d in first.documents)
-    seen = {name: (digest, versions) for name, digest, versions in first.items}
+    seen = {name: (digest, versions) for name, digest, versions, _ in first.items}
     again = news(FEED, parse_feed(rss("one", "two"), seen_at=2).items, seen)
     assert (again.documents, again.items) == ((), ())
 
@@ -166,7 +167,7 @@ def test_a_changed_item_is_passed_on_a_bounded_number_of_times() -> None:
     seen: dict[str, tuple[bytes, int]] = {}
     for number in range(VERSIONS + 5):
         found = news(followed, parse_feed(rss(f"one {number}"), seen_at=number).items, seen)
-        seen |= {name: (digest, versions) for name, digest, versions in found.items}
+        seen |= {name: (digest, versions) for name, digest, versions, _ in found.items}
         passed += len(found.documents)
         assert not any(d.history for d in found.documents)
     assert passed == VERSIONS
@@ -224,11 +225,15 @@ def test_errors_are_kept_and_go_away(place: Place, feed: Feed, server: Server) -
     assert (place.feeds[feed.key].state, place.feeds[feed.key].failures) == ("ok", 0)
 
 
-def test_a_page_that_names_feeds_says_so(place: Place, feed: Feed, server: Server) -> None:
+def test_a_page_that_names_no_feed_that_is_one_says_so(
+    place: Place, feed: Feed, server: Server
+) -> None:
     link = '<link rel="alternate" type="application/rss+xml" href="/real.rss">'
     server.script.body = f"<!DOCTYPE html><html><head>{link}</head></html>".encode()
     place.poll()
     assert str(place.feeds[feed.key].error).endswith("/real.rss")
+    assert place.feeds[feed.key].url == feed.url
+    assert len(server.script.asked) == 2
 
 
 def test_a_feed_that_is_gone_is_not_due_again(place: Place, feed: Feed, server: Server) -> None:

@@ -1,13 +1,17 @@
-"""`xscl feeds add`, `list`, `remove`, `poll`."""
+"""`xscl feeds add`, `list`, `show`, `edit`, `remove`, `poll`; `import` and `export` are beside."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any, TypeAlias
+from urllib.parse import urlsplit
 
 import typer
 
 from feeds.spool import Spool
+from xscl.cli import feedlist
 from xscl.cli.options import DATA, AllowAddress, Data, Json, NotifyHistory, home
 from xscl.cli.output import (
     Misuse,
@@ -15,14 +19,15 @@ from xscl.cli.output import (
     instant,
     match_row,
     match_text,
+    one_line,
     say,
     say_json,
     table,
 )
 from xscl.engine import Engine
-from xscl.feed import EVERY, Feed
-from xscl.followed import Feeds, ticks
-from xscl.following import Fetching, Polled, follow, poll_now
+from xscl.feed import EVERY, Feed, FeedsError, Headers, check_name, check_url, read_header, shown
+from xscl.followed import Count, Feeds, ticks
+from xscl.following import Fetching, Polled, allow_late, follow, poll_now
 from xscl.language.parser import parse_window
 from xscl.match import Match, Matches
 from xscl.pipeline import DirectConsumer
@@ -32,7 +37,24 @@ app = typer.Typer(
     help="Follow feeds: RSS, Atom and JSON Feed.", no_args_is_help=True, rich_markup_mode=None
 )
 
+app.command("import")(feedlist.import_)
+app.command()(feedlist.export)
+
 _LEAST = 60  # seconds
+
+Header: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--header",
+        metavar="NAME: VALUE|@FILE",
+        help="A header for its requests, kept secret; @FILE holds one a line; repeatable.",
+    ),
+]
+Every: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--every", metavar="TIME", help="Time between polls, such as 30min."),
+]
+Name: TypeAlias = Annotated[str, typer.Argument(metavar="URL|STREAM", help="The feed.")]
 
 
 @app.command()
@@ -45,43 +67,45 @@ def add(
         list[str] | None,
         typer.Option("--tag", help="A stream that it shares with others; repeatable."),
     ] = None,
-    every: Annotated[
-        str | None,
-        typer.Option("--every", metavar="TIME", help="Time between polls, such as 30min."),
-    ] = None,
+    every: Every = None,
+    header: Header = None,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
     """Follow a feed: its items are on its stream, its tags and the stream 'feeds'.
 
+    The address may be that of a web page that announces a feed. User name and
+    password in it, and headers, are kept secret.
+
     \b
     Example:
       xscl feeds add https://example.org/news.atom --stream news --tag daily
     """
-    if not url.startswith(("http://", "https://")):
-        raise Misuse(f"{url!r} is no address of a feed", hint="it begins with http:// or https://")
+    try:
+        check_url(url)
+    except FeedsError as error:
+        raise Misuse(error.message, hint=error.hint) from error
     seconds = EVERY if every is None else _seconds(every)
+    headers = _headers(header)
     place = home(data)
     with (
         place.hold("feeds add"),
         Engine(place.database) as engine,
         Feeds(engine, place.spool) as feeds,
     ):
-        feed, fixed = follow(engine, feeds, url, stream=stream, tags=tag or (), every=seconds)
-    for name in fixed:
-        complain(
-            f"items of this feed may come too late for the stream {name!r}, whose lateness is "
-            "fixed by its subscriptions: add feeds before subscribing to their streams"
+        feed, fixed = follow(
+            engine, feeds, url, stream=stream, tags=tag or (), every=seconds, headers=headers
         )
+    _say_fixed(fixed)
     if as_json:
-        say_json(_row(feed))
+        say_json(row(feed, {}))
     else:
         say(f"following {feed.shown_url} on {', '.join(feed.streams)}")
 
 
 @app.command("list")
 def list_(data: Data = DATA, as_json: Json = False) -> None:
-    """List the feeds with their state, next poll and last error.
+    """List the feeds: state, items seen, how they were read, next poll, last error.
 
     \b
     Example:
@@ -94,28 +118,138 @@ def list_(data: Data = DATA, as_json: Json = False) -> None:
         Engine(place.database) as engine,
         Feeds(engine, place.spool) as feeds,
     ):
-        known = list(feeds)
+        known, counts = list(feeds), feeds.counts()
     if as_json:
-        say_json([_row(feed) for feed in known])
+        say_json([row(feed, counts) for feed in known])
         return
     rows = [
         (
             feed.stream,
             ", ".join(feed.tags),
             feed.state,
+            counts.get(feed.key, Count()).items,
+            feed.quality,
             "" if feed.gone else instant(feed.next_poll),
             feed.shown_url,
-            feed.error,
+            feed.error or feed.note,
         )
         for feed in known
     ]
-    for line in table(("STREAM", "TAGS", "STATE", "NEXT POLL", "ADDRESS", "LAST ERROR"), rows):
+    for line in table(_HEADINGS, rows):
         say(line)
+
+
+_HEADINGS = (
+    "STREAM",
+    "TAGS",
+    "STATE",
+    "ITEMS",
+    "QUALITY",
+    "NEXT POLL",
+    "ADDRESS",
+    "LAST ERROR",
+)
+
+
+@app.command()
+def show(feed: Name, data: Data = DATA, as_json: Json = False) -> None:
+    """Show all that is known of a feed.
+
+    \b
+    Example:
+      xscl feeds show news
+    """
+    place = home(data)
+    place.expect()
+    with (
+        place.hold("feeds show"),
+        Engine(place.database) as engine,
+        Feeds(engine, place.spool) as feeds,
+    ):
+        found = row(feeds[feed], feeds.counts())
+    if as_json:
+        say_json(found)
+        return
+    for name, value in found.items():
+        if name in _TIMES and value is not None:
+            value = instant(value)
+        elif isinstance(value, list):
+            value = ", ".join(value)
+        say(f"{name.replace('_', ' '):14} {'' if value is None else one_line(str(value))}".rstrip())
+
+
+_TIMES = ("added", "polled", "next_poll", "failing_since")
+
+
+@app.command()
+def edit(
+    feed: Name,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="A tag to add; repeatable.")
+    ] = None,
+    untag: Annotated[
+        list[str] | None, typer.Option("--untag", help="A tag to take away; repeatable.")
+    ] = None,
+    every: Every = None,
+    header: Header = None,
+    no_headers: Annotated[
+        bool, typer.Option("--no-headers", help="Forget headers, user name and password.")
+    ] = False,
+    revive: Annotated[
+        bool, typer.Option("--revive", help="Ask again, now, for a feed that was gone.")
+    ] = False,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Change a feed: its tags, the time between polls, its headers. Items stay as they are.
+
+    \b
+    Example:
+      xscl feeds edit news --tag daily --every 30min
+    """
+    for name in tag or ():
+        check_name(name)
+    given = _headers(header)
+    place = home(data)
+    place.expect()
+    with (
+        place.hold("feeds edit"),
+        Engine(place.database) as engine,
+        Feeds(engine, place.spool) as feeds,
+    ):
+        found = feeds[feed]
+        kept = () if no_headers else _besides(found, given)
+        tags = dict.fromkeys((*found.tags, *(tag or ())))
+        changed = replace(
+            found,
+            tags=tuple(name for name in tags if name not in (untag or ())),
+            every=found.every if every is None else _seconds(every),
+            headers=(*kept, *given),
+            given_for=found.url if given else found.given_for,
+            gone=found.gone and not revive,
+            next_poll=ticks() if revive else found.next_poll,
+        )
+        feeds.edit(changed)
+        fixed = [name for name, raised in allow_late(engine, [changed]) if not raised]
+        counts = feeds.counts()
+    _say_fixed(fixed)
+    if as_json:
+        say_json(row(changed, counts))
+    else:
+        say(f"{changed.shown_url} is on {', '.join(changed.streams)}, every {changed.every} s")
+
+
+def _besides(feed: Feed, given: Headers) -> Headers:
+    """Return the headers that are not given anew; all go if they belong to another server."""
+    if given and urlsplit(feed.given_for)[:2] != urlsplit(feed.url)[:2]:
+        return ()
+    names = {name.lower() for name, _ in given}
+    return tuple((name, value) for name, value in feed.headers if name.lower() not in names)
 
 
 @app.command()
 def remove(
-    feed: Annotated[str, typer.Argument(metavar="URL|STREAM", help="The feed.")],
+    feed: Name,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
@@ -174,10 +308,14 @@ def poll(
         polled = poll_now(feeds, spool, chosen, Fetching(tuple(allow_address or ())))
         sink = EngineSink(engine, listen)
         DirectConsumer(spool, sink, checkpoint=place.checkpoint).run_once()
+        counts = feeds.counts() if as_json else {}
         if as_json:
             say_json(
                 {
-                    "feeds": [_row(each.feed) | {"new": each.new} for each in polled],
+                    "feeds": [
+                        row(each.feed, counts) | {"new": each.new, "asked": each.asked}
+                        for each in polled
+                    ],
                     "matches": [match_row(match) for match in found],
                 }
             )
@@ -198,7 +336,10 @@ def _say_polled(polled: Sequence[Polled], found: Sequence[Match]) -> None:
         for line in match_text(match):
             say(line)
     for each in polled:
-        if each.feed.error is not None:
+        if not each.asked:
+            until = instant(each.held_until)
+            complain(f"{each.feed.shown_url}: not asked, its server wants to be left until {until}")
+        elif each.feed.error is not None:
             complain(f"{each.feed.shown_url}: {each.feed.error}")
         else:
             say(f"{each.feed.shown_url}: {each.new} new or changed items")
@@ -214,18 +355,51 @@ def _seconds(text: str) -> int:
     return ticks // 1_000_000
 
 
-def _row(feed: Feed) -> dict[str, Any]:
+def _say_fixed(streams: Sequence[str]) -> None:
+    for name in streams:
+        complain(
+            f"items of this feed may come too late for the stream {name!r}, whose lateness is "
+            "fixed by its subscriptions: add feeds before subscribing to their streams"
+        )
+
+
+def _headers(written: Sequence[str] | None) -> Headers:
+    """Return the headers that were asked for; `@file` stands for those in a file."""
+    lines: list[str] = []
+    for text in written or ():
+        lines += Path(text[1:]).read_text("utf-8").splitlines() if text[:1] == "@" else [text]
+    try:
+        return tuple(read_header(line) for line in lines if line.strip())
+    except FeedsError as error:
+        raise Misuse(error.message, hint=error.hint) from error
+
+
+def row(feed: Feed, counts: Mapping[str, Count]) -> dict[str, Any]:
+    """Return a feed as a value for JSON; nothing in it is secret."""
+    count = counts.get(feed.key, Count())
     return {
         "url": feed.shown_url,
         "key": feed.key,
         "stream": feed.stream,
         "tags": list(feed.tags),
         "title": feed.title,
+        "site_url": feed.site_url,
+        "format": feed.format,
+        "quality": feed.quality,
         "every": feed.every,
+        "ttl": feed.ttl,
+        "headers": [name for name, _ in feed.headers],
         "state": feed.state,
+        "items": count.items,
+        "versions": count.versions,
+        "added": feed.added,
         "polled": feed.polled,
         "next_poll": None if feed.gone else feed.next_poll,
         "polls": feed.polls,
         "failures": feed.failures,
+        "failing_since": feed.failing_since,
+        "code": feed.code,
         "error": feed.error,
+        "note": feed.note,
+        "moved_to": None if feed.moved_to is None else shown(feed.moved_to),
     }
