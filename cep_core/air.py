@@ -7,6 +7,7 @@ predicate and schema map.  Conjuncts of a predicate that an index answers are fl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 from xml.etree import ElementTree
@@ -14,7 +15,7 @@ from xml.etree.ElementTree import Element, SubElement
 
 from cep_core.automata import Automaton, Forward, Input, State, Unary
 from cep_core.errors import AlgebraError
-from cep_core.events import TYPES, Schema
+from cep_core.events import TYPES, Schema, shown, written
 from cep_core.expressions import (
     COMPARISONS,
     OPERATORS,
@@ -35,6 +36,7 @@ from cep_core.expressions import (
 )
 
 _LARGEST = 10_000_000  # characters of a document
+_TEXT = re.compile("[\t\n\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")  # that XML keeps
 _TYPES: dict[str, type] = {kind.__name__: kind for kind in TYPES}
 
 
@@ -153,10 +155,17 @@ def _is_indexed(node: Compare) -> bool:
 
 
 def _constant(value: Any) -> Element:
-    element = Element("constant", type="null" if value is None else type(value).__name__)
-    element.text = (
-        None if value is None else repr(value) if isinstance(value, float) else str(value)
-    )
+    if value is None:
+        return Element("constant", type="null")
+    element = Element("constant", type=type(value).__name__)
+    if isinstance(value, str):
+        element.text = value
+    elif type(value) is int and value.bit_length() > 64:
+        element.text = hex(value)  # of any size
+    else:
+        element.text = written(value)
+    if type(value) not in TYPES or not _TEXT.fullmatch(element.text):
+        raise AlgebraError(f"an XML document cannot have the constant {shown(value)}")
     return element
 
 
@@ -264,7 +273,7 @@ def _read_constant(element: Element) -> str | int | float | bool | None:
     readers: dict[str, Callable[[str], Any]] = {
         "null": lambda _: None,
         "str": str,
-        "int": int,
+        "int": lambda number: int(number, 0),
         "float": float,
         "bool": lambda word: word == "True",
     }

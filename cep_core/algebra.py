@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
 from cep_core.errors import AlgebraError, SchemaFault, Span
-from cep_core.events import Schema
+from cep_core.events import Schema, shown
 from cep_core.expressions import (
     FUNCTIONS,
     TRUE,
@@ -437,7 +437,7 @@ def _aggregated(
     types = {2: source.schema.types}
     for column in group_by:
         if type(column) is not int or not 0 <= column < len(source.schema):
-            raise AlgebraError(f"there is no column {column!r} to group by", span=span)
+            raise AlgebraError(f"there is no column {shown(column)} to group by", span=span)
     names = [source.schema.names[i] for i in group_by]
     kinds = [source.schema.types[i] for i in group_by]
     for name, aggregate in aggregates:
@@ -454,7 +454,7 @@ def _aggregate_type(
 ) -> type:
     function, argument, by = aggregate.function, aggregate.argument, aggregate.by
     if function not in AGGREGATES:
-        raise AlgebraError(f"there is no aggregate {function!r}", span=span)
+        raise AlgebraError(f"there is no aggregate {shown(function)}", span=span)
     if argument is None and function != "COUNT":
         raise AlgebraError(f"{function} needs an argument", span=span)
     kinds = [_kind_of(part, types, functions) for part in (argument, by) if part is not None]
@@ -476,6 +476,9 @@ def _aggregate_type(
             span=place,
             kind=SchemaFault,
         )
+    if (by is not None) is not function.startswith("ARG"):
+        number = "one argument" if by is not None else "two arguments"
+        raise AlgebraError(f"{function} takes {number}", span=place)
     return float if function == "AVG" else (kind or float)
 
 

@@ -58,7 +58,7 @@ class Writer:
             case Column(_, index):
                 return f"b[{index + VALUES}]"
             case Constant(value):
-                return repr(value)
+                return self._constant(value)
             case Parameter(index):
                 return self._slots(index)
             case Duration():
@@ -92,6 +92,15 @@ class Writer:
         if isinstance(node, Compare):
             return self.write(node)
         return f"({self.write(node)} is True)"
+
+    def _constant(self, value: Any) -> str:
+        """Return the source of a value: a name, unless Python reads what it writes."""
+        plain = value is None or type(value) in (bool, str)
+        if plain or (type(value) is int and value.bit_length() < 64):
+            return repr(value)
+        name = f"v_{len(self.names)}"
+        self.names[name] = value
+        return name
 
     def _compare(self, node: Compare) -> str:
         left, right = self.write(node.left), self.write(node.right)

@@ -27,7 +27,7 @@ from cep_core.errors import (
     NameTaken,
     SnapshotError,
 )
-from cep_core.events import TYPES, VALUES, Event, Late, Match, Rejected, Row, Schema, shown
+from cep_core.events import TYPES, VALUES, Event, Late, Match, Rejected, Row, Schema, shown, written
 from cep_core.explain import in_words
 from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Found
@@ -73,6 +73,7 @@ class Engine:
         self._codec = Codec(types)
         self.rules = tuple(rules)
         self.options = options or Options()
+        self.exact = exact
         self.rejected: deque[Rejected] = deque(maxlen=_REPORTED)
         self.late: deque[Late] = deque(maxlen=_REPORTED)
         self.counts = dict.fromkeys(("events", "matches", "late", "rejected"), 0)
@@ -111,7 +112,7 @@ class Engine:
     def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
         """Declare a stream whose rows an operator of the plan puts out, for queries to read.
 
-        Snapshots do not have it: who adopts a stream makes its operator again.
+        While an engine has one it has no snapshot: who adopts a stream has its operator to keep.
         """
         if self._queries.schema(name) is not None:
             raise NameTaken(f"there is a stream {name} already")
@@ -178,16 +179,15 @@ class Engine:
 
     def rows(self) -> list[tuple[str, Row]]:
         """Return what queries have found since the last time, as rows by query, in no order."""
-        found = self._queries.found[:]
-        self._queries.found.clear()
-        return [(self._queries.by_number[number].name, row) for number, row in found]
+        by_number = self._queries.by_number
+        return [(by_number[number].name, row) for number, row in self._fetched()]
 
     def close(self) -> list[Match]:
         """End the input: all epochs are closed."""
         self._require_open()
-        self._closed = True
         for lane in self.plan.lanes.values():
             lane.close(END)
+        self._closed = True
         self._streams.recent.clear()
         return self._matches()
 
@@ -247,6 +247,9 @@ class Engine:
         Not what is only for reading: `late` and `rejected` (their counts are).
         """
         codec = self._codec
+        adopted = self._streams.adopted()
+        if adopted:
+            raise SnapshotError(f"a snapshot cannot have the adopted streams {', '.join(adopted)}")
         queries = [
             [
                 *(query.name, query.number, query.language, query.publishes, query.since),
@@ -262,6 +265,7 @@ class Engine:
             "ticks_per_second": self.ticks_per_second,
             "rules": [rule.name for rule in self.rules],
             "options": asdict(self.options),
+            "exact": self.exact,
             "functions": self._own_functions,
             "streams": streams,
             "queries": queries,
@@ -317,6 +321,7 @@ class Engine:
             functions=functions,
             types=types,
             builders=builders,
+            exact=found["exact"],
         )
         engine._load(found)
         return engine
@@ -367,8 +372,7 @@ class Engine:
         self._streams.forget(now)
 
     def _matches(self) -> list[Match]:
-        found = self._queries.found[:]
-        self._queries.found.clear()
+        found = self._fetched()
         found.sort(key=_by_time)
         matches: list[Match] = []
         for _, group in groupby(found, key=_by_time):
@@ -380,8 +384,14 @@ class Engine:
             for _, row in rows:
                 event = Event(stream, row[VALUES:], row[0], row[1], schema)
                 matches.append(Match(query.name, event))
-        self.counts["matches"] += len(matches)
         return matches
+
+    def _fetched(self) -> list[Found]:
+        """Return what has been found since the last time; counted, and not returned again."""
+        found = self._queries.found[:]
+        self._queries.found.clear()
+        self.counts["matches"] += len(found)
+        return found
 
     def _report_late(self, row: Row, watermark: int, missed: object) -> None:
         label = getattr(missed, "label", "")
@@ -444,4 +454,4 @@ def _order(value: Any) -> tuple[Any, ...]:
         return (0,)
     if isinstance(value, int | float):
         return (1, value != value, value if value == value else 0)
-    return (2, type(value).__name__, value if isinstance(value, str) else shown(value))
+    return (2, type(value).__name__, value if isinstance(value, str) else written(value))

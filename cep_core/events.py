@@ -32,13 +32,12 @@ class Schema:
             raise CepError("the names and types of a schema are tuples")
         if len(self.names) != len(self.types):
             raise CepError(f"{len(self.names)} names and {len(self.types)} types are no schema")
-        for name in self.names:
+        for name, kind in zip(self.names, self.types, strict=True):
             if not isinstance(name, str):
                 raise CepError(f"the name of an attribute is a str, not {shown(name)}")
-        for kind in self.types:
             if not isinstance(kind, type) or kind.__hash__ is None:
                 raise CepError(
-                    f"{shown(kind)} is no hashable class",
+                    f"the type of {shown(name)} is {shown(kind)}, which is no hashable class",
                     hint=f"types are {', '.join(t.__name__ for t in TYPES)}, or your own",
                 )
         if len(set(self.names)) < len(self.names):
@@ -69,12 +68,17 @@ class Schema:
         return None
 
 
-def shown(value: object) -> str:
-    """Return a value for a message: cut, and never failing."""
+def written(value: object) -> str:
+    """Return the repr of a value, or its type if it has none."""
     try:
-        text = repr(value)
-    except Exception:
-        text = f"a value of type {type(value).__name__}"
+        return repr(value)
+    except Exception:  # of a type of the user's, or an int of too many digits
+        return f"a value of type {type(value).__name__}"
+
+
+def shown(value: object) -> str:
+    """Return a value for a message: as it is written, but cut."""
+    text = written(value)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
 
 

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias, assert_never, cast
 
 from cep_core.errors import AlgebraError, Span, TypeFault, UnknownName, near_miss
-from cep_core.events import is_hashable
+from cep_core.events import is_hashable, shown
 
 Side: TypeAlias = Literal[1, 2]
 Comparison: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
@@ -298,11 +298,11 @@ def _malformed(node: Expression) -> str | None:
     """Return what is wrong with an expression itself, not with its parts."""
     match node:
         case Compare(operator) if operator not in COMPARISONS:
-            return f"there is no comparison {operator!r}"
+            return f"there is no comparison {shown(operator)}"
         case Arithmetic(operator) if operator not in OPERATORS:
-            return f"there is no operator {operator!r}"
+            return f"there is no operator {shown(operator)}"
         case Column(_, index) | Parameter(index) if type(index) is not int:
-            return f"a position is an int, not {index!r}"
+            return f"a position is an int, not {shown(index)}"
         case And(items) | Or(items) | Call(_, items) if not isinstance(items, tuple):
             return f"the parts of {type(node).__name__} are a tuple, not {type(items).__name__}"
         case Constant(value) if value is not None and not is_hashable(value):

@@ -52,18 +52,14 @@ class Definition(NamedTuple):
     shape: Shape
     constants: tuple[Any, ...]
 
+    def __hash__(self) -> int:
+        return tuple.__hash__(self)
+
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Definition)
-            and self.shape is other.shape
-            and _are_same(self.constants, other.constants)
-        )
+        return isinstance(other, Definition) and _are_same(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.constants))
 
 
 class Columns(NamedTuple):
@@ -72,18 +68,14 @@ class Columns(NamedTuple):
     shape: ColumnsShape
     constants: tuple[Any, ...]
 
+    def __hash__(self) -> int:
+        return tuple.__hash__(self)
+
     def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, Columns)
-            and self.shape is other.shape
-            and _are_same(self.constants, other.constants)
-        )
+        return isinstance(other, Columns) and _are_same(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
-
-    def __hash__(self) -> int:
-        return hash((self.shape, self.constants))
 
 
 class ColumnsShape:
@@ -94,9 +86,9 @@ class ColumnsShape:
         self.make = make
 
 
-def _are_same(some: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    """Return whether constants are the same: 1, 1.0 and True are not, nor are 0.0 and -0.0."""
-    return some == others and all(map(is_same, some, others))
+def _are_same(one: Definition | Columns, other: Definition | Columns) -> bool:
+    """Return whether shape and constants are: 1, 1.0 and True are three, 0.0 and -0.0 two."""
+    return one.shape is other.shape and all(map(is_same, one.constants, other.constants))
 
 
 class Range(NamedTuple):

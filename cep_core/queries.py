@@ -35,6 +35,7 @@ from cep_core.planning import wanted
 from cep_core.runtime import Lane
 from cep_core.steps import Reference, Step, steps_of
 from cep_core.streams import Streams
+from cep_core.wellformed import well_formed
 
 MOST_LEVELS = 100  # of published streams that are read above one another
 
@@ -145,6 +146,8 @@ class Queries:
         if name in self.by_name:
             raise NameTaken(f"there is a query {name} already", hint="unregister it first")
         try:
+            if not isinstance(text, str):
+                text = well_formed(text, self._functions)
             compiled, literals, publishes = self._compile(text, language)
         except AlgebraError as error:
             if not isinstance(text, str):
@@ -194,7 +197,7 @@ class Queries:
             front = LANGUAGES[query.language]
             prepared = front.prepare(query.text, self, self._ticks_per_second, self._functions)
         else:
-            prepared = prepare_node(query.text, self, self._functions)
+            prepared = prepare_node(query.text, self)
         inner = [node for _, node in prepared.inner]
         return prepared.node, steps_of(prepared.node, inner, self._plan.shapes)[1]
 
@@ -221,12 +224,11 @@ class Queries:
         self, query: str | Node, language: str
     ) -> tuple[Compiled, tuple[Any, ...], str | None]:
         """Return the shape of a query, its literals, and the name that it publishes."""
-        if not isinstance(query, str):
-            prepared = prepare_node(query, self, self._functions)
-            return self._compiled_of(prepared), (), None
         if not isinstance(language, str) or language not in LANGUAGES:
             hint = near_miss(str(language), LANGUAGES)
             raise CepError(f"there is no language {language}", hint=hint)
+        if not isinstance(query, str):
+            return self._compiled_of(prepare_node(query, self)), (), None
         front = LANGUAGES[language]
         shape, literals, publishes = front.split(query, self._ticks_per_second)
         key = (language, shape)

@@ -84,12 +84,14 @@ class Batch:
     def run(self) -> None:
         """Run the stages until none has anything to do."""
         now = self._clock.now
-        while self._touched:
-            stage = min(self._touched, key=lambda one: one.depth)
-            del self._touched[stage]
+        try:
+            while self._touched:
+                stage = min(self._touched, key=lambda one: one.depth)
+                del self._touched[stage]
+                self._clock.now = now
+                stage.run()
+        finally:
             self._clock.now = now
-            stage.run()
-        self._clock.now = now
 
     def clear(self) -> None:
         """Forget what was touched: the plan is given up."""

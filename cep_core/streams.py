@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from cep_core.channels import Channel, members_of
 from cep_core.errors import CepError, near_miss
-from cep_core.events import TYPES, Event, Row, Schema, shown
+from cep_core.events import Event, Row, Schema, shown
 from cep_core.languages import require_name
 from cep_core.mop import Operator
 from cep_core.plan import Plan
@@ -63,6 +63,10 @@ class Streams:
         require_name(name, "the name of a stream")
         self.by_name[name] = BaseStream(name, schema, lateness, None, operator)
 
+    def adopted(self) -> list[str]:
+        """Return the names of adopted streams."""
+        return [name for name, one in self.by_name.items() if one.operator.mop is not None]
+
     def fault(self, event: Event, names: tuple[str, ...]) -> str | None:
         """Return why an event cannot be taken in, or None."""
         if not names:
@@ -77,6 +81,8 @@ class Streams:
         for name in names[1:]:
             if first.label is None or self.by_name[name].label != first.label:
                 return f"{names[0]} and {name} are not labelled sharable"
+        if first.operator.mop is not None:
+            return f"{names[0]} is an adopted stream: nobody pushes events to it"
         t1 = event.t0 if event.t1 is None else event.t1
         if type(event.t0) is not int or type(t1) is not int:
             return "its times are not integers"
@@ -121,10 +127,4 @@ def names_of(event: Event) -> tuple[str, ...]:
 def _schema(name: str, attributes: Mapping[str, type]) -> Schema:
     if not isinstance(attributes, Mapping):
         raise CepError(f"the attributes of {name} are a mapping of names to types")
-    for attribute, kind in attributes.items():
-        if not isinstance(kind, type) or kind.__hash__ is None:
-            raise CepError(
-                f"{attribute} of {name} has the type {shown(kind)}, which is no hashable class",
-                hint=f"types are {', '.join(t.__name__ for t in TYPES)}, or classes of your own",
-            )
     return Schema(tuple(attributes), tuple(attributes.values()))

@@ -20,6 +20,7 @@ from cep_core.algebra import (
     WindowJoin,
 )
 from cep_core.algebra import Sequence as SequenceNode
+from cep_core.events import written
 from cep_core.expressions import (
     And,
     Arithmetic,
@@ -193,4 +194,4 @@ def _value(value: Any) -> str:
         return "NULL"
     if isinstance(value, bool):
         return str(value).upper()
-    return f"'{value}'" if isinstance(value, str) else str(value)
+    return f"'{value}'" if isinstance(value, str) else written(value)

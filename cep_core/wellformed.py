@@ -27,7 +27,7 @@ from cep_core.algebra import (
     WindowJoin,
 )
 from cep_core.errors import AlgebraError, SchemaFault
-from cep_core.events import Schema
+from cep_core.events import Schema, shown
 from cep_core.expressions import Expression, Parameter, require_compilable, walk
 
 MOST_OPERATORS = 10_000  # of a query, counted where they occur
@@ -106,7 +106,9 @@ class _Builder:
     def _again(self, node: Node) -> Node:
         functions, names = self._functions, node.schema.names
         match node:
-            case Stream():
+            case Stream(name):
+                if not isinstance(name, str):
+                    raise AlgebraError(f"the name of a stream is a str, not {shown(name)}")
                 return node
             case Select(source, predicate):
                 return algebra.select(self.made(source), predicate, functions)

@@ -45,9 +45,8 @@ def require_name(name: object, what: str) -> None:
         raise CepError(f"{name} cannot be {what}: it is a word of the language")
 
 
-def prepare_node(node: Node, catalog: Catalog, functions: Mapping[str, Function]) -> Prepared:
-    """Return an expression of the algebra as a query; its streams have to be as it knows them."""
-    node = well_formed(node, functions)
+def prepare_node(node: Node, catalog: Catalog) -> Prepared:
+    """Return a well-formed expression of the algebra as a query, if its streams are known so."""
     reads = streams_of(node)
     for stream in reads.values():
         if catalog.schema(stream.name) != stream.schema:
@@ -63,7 +62,8 @@ def _prepare_air(
     text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
 ) -> Prepared:
     """Return an automaton as a query."""
-    return prepare_node(automata.expression(air.from_xml(text), functions), catalog, functions)
+    node = automata.expression(air.from_xml(text), functions)
+    return prepare_node(well_formed(node, functions), catalog)
 
 
 LANGUAGES: Mapping[str, Language] = {

@@ -24,7 +24,7 @@ from cep_core.expressions import TRUE, Column, Expression, Function, Parameter, 
 from cep_core.languages.aggregates import Calls, Refused
 from cep_core.languages.formula import Reader, Scope, formula
 from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams
-from cep_core.languages.tokens import LONGEST, Token, tokens
+from cep_core.languages.tokens import Token, tokens
 
 _OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
 _ENDS = ("GROUP", "WINDOW", "AT", "PUBLISH")
@@ -59,8 +59,6 @@ def prepare(
     text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
 ) -> Prepared:
     """Return a query as algebra; raises QueryError with the place of what is wrong."""
-    if len(text) > LONGEST:
-        raise QueryError(f"a query has at most {LONGEST} characters", text[:100], Span(0, 1))
     reader = Reader(text, tokens(text, ticks_per_second))
     parser = _Parser(reader, catalog, functions)
     try:

@@ -10,6 +10,7 @@ from typing import Literal, Protocol, cast
 
 from cep_core.errors import QueryError, Span
 from cep_core.expressions import (
+    COMPARISONS,
     And,
     Arithmetic,
     Call,
@@ -26,7 +27,6 @@ from cep_core.expressions import (
 from cep_core.languages.tokens import Token
 
 MOST = 100  # operators and parentheses that may be inside one another, in one expression
-_COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 _OPERATORS: dict[str, Literal["+", "-", "*", "/", "%"]] = {
     "+": "+",
     "-": "-",
@@ -171,7 +171,7 @@ class _Formula:
         reader = self._reader
         left = self._arithmetic(1)
         found: list[Expression] = []
-        while reader.tokens[reader.at].text in _COMPARISONS:
+        while reader.tokens[reader.at].text in COMPARISONS:
             sign = reader.next()
             right = self._arithmetic(1)
             operator = cast(Comparison, sign.text)

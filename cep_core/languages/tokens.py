@@ -34,7 +34,7 @@ _TOKEN = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}
-LONGEST = 100_000  # characters of a query
+_LONGEST = 100_000  # characters of a query
 _LONGEST_NUMBER = 400
 _LONGEST_EXPONENT = 4  # 1e99999999 s would be computed for minutes
 
@@ -62,8 +62,7 @@ class Token(NamedTuple):
 
 def split(text: str, ticks_per_second: int) -> tuple[str, tuple[Any, ...], str | None]:
     """Return the shape of a query, the values of its literals, and what it publishes at its end."""
-    if len(text) > LONGEST:
-        raise QueryError(f"a query has at most {LONGEST} characters", text[:100], Span(0, 1))
+    _require_short(text)
     published = _PUBLISH.search(text.rstrip())
     body = text[: published.start()] if published else text
     shape: list[str] = []
@@ -93,8 +92,14 @@ def split(text: str, ticks_per_second: int) -> tuple[str, tuple[Any, ...], str |
     return " ".join(joined.split()), tuple(values), published[1] if published else None
 
 
+def _require_short(text: str) -> None:
+    if len(text) > _LONGEST:
+        raise QueryError(f"a query has at most {_LONGEST} characters", text[:100], Span(0, 1))
+
+
 def tokens(text: str, ticks_per_second: int) -> list[Token]:
     """Return the tokens of a text and its end; literals are numbered as `split` does."""
+    _require_short(text)
     made, literals = [], 0
     for found in _TOKEN.finditer(text):
         kind = found.lastgroup

@@ -218,6 +218,33 @@ def test_an_automaton_that_leads_to_itself(pairs: list[tuple[str, str]]) -> None
         engine().register("q", text, language="air")
 
 
+def equal_to(value: str | int) -> cep_core.Engine:
+    """Return an engine with one query: what equals a constant."""
+    schema = Schema(("v",), (type(value),))
+    core = cep_core.Engine(ticks_per_second=1)
+    core.stream("V", schema)
+    is_it = Compare("=", Column(2, 0), Constant(value))
+    core.register("given", al.select(al.stream("V", schema), is_it))
+    return core
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "a\nb\t<&>", "  x ", "\x85", 1 << 64, -(1 << 63), -(10**5000)],
+    ids=lambda value: ascii(value) if isinstance(value, str) else hex(value)[:20],
+)
+def test_a_constant_goes_through_air(value: str | int) -> None:
+    core = equal_to(value)
+    core.register("again", core.export("given"), language="air")
+    assert [m.query for m in core.push([Event("V", (value,), 1)])] == ["given", "again"]
+
+
+@pytest.mark.parametrize("value", ["a\rb", "a\x01", "\ud800", "\ufffe"])
+def test_a_constant_that_xml_cannot_have(value: str) -> None:
+    with pytest.raises(AlgebraError, match="an XML document cannot have the constant"):
+        equal_to(value).export("given")
+
+
 def test_functions_of_the_user_go_through_air() -> None:
     half = cep_core.Function(lambda price: price / 2, (float,), float)
     core = cep_core.Engine(ticks_per_second=1, functions={"half": half})

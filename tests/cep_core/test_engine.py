@@ -391,6 +391,33 @@ def test_errors_of_registration() -> None:
     assert core.stats()["operators"] == 0
 
 
+def test_a_stream_that_is_adopted() -> None:
+    core = engine()
+    core.register("dear", al.select(STREAM, Compare(">", Column(2, 1), Constant(1.0))))
+    root = core.query("dear").root
+    assert root is not None
+    core.adopt("Dear", STREAM.schema, 0, root)
+    with pytest.raises(NameTaken, match="there is a stream Dear already"):
+        core.adopt("Dear", STREAM.schema, 0, root)
+    core.register("reads", "SELECT Price FROM Dear")
+    out = core.push([Event("Stock", ("IBM", 2.0), 1), Event("Dear", ("IBM", 3.0), 2)])
+    assert [(m.query, m.event.values) for m in out] == [
+        *(("dear", ("IBM", 2.0)), ("reads", (2.0,)))
+    ]
+    assert [one.reason for one in core.rejected] == [
+        "Dear is an adopted stream: nobody pushes events to it"
+    ]
+    with pytest.raises(SnapshotError, match="cannot have the adopted streams Dear"):
+        core.snapshot()
+    with pytest.raises(StreamInUse, match="reads reads the stream Dear"):
+        core.disown("Dear")
+    core.unregister("reads")
+    core.disown("Dear")
+    assert cep_core.Engine.restore(core.snapshot()).queries == ("dear",)
+    with pytest.raises(QueryError, match="there is no stream Dear"):
+        core.register("reads", "SELECT Price FROM Dear")
+
+
 def test_a_stream_that_others_read_stays() -> None:
     core = engine()
     core.register(

@@ -26,9 +26,11 @@ from cep_core.expressions import (
 )
 from cep_core.index import PredicateIndex
 from cep_core.predicates import Definition, Shapes
+from cep_core.runtime import Batch, Clock
 
 NUMBERS = Schema(("x", "y"), (int, int))
 S = al.stream("S", NUMBERS)
+S_Y = Column(2, 1)
 KEPT = ("queries", "operators", "mops", "channels", "instances", "index_entries", "waiting")
 
 
@@ -109,9 +111,6 @@ def test_a_selection_that_fails_leaves_a_shared_index_as_it_was(
     assert {name: core.stats()[name] for name in KEPT} == dict.fromkeys(KEPT, 0)
 
 
-S_Y = Column(2, 1)
-
-
 @pytest.mark.parametrize("present", [0, 7, 8, 9])
 def test_an_index_is_as_it_was_if_an_entry_fails(
     monkeypatch: pytest.MonkeyPatch, present: int
@@ -153,6 +152,10 @@ PAIR = Schema(("x_1", "y_1", "x", "y"), (int, int, int, int))
         (al.Select(S, And([above(1)]), NUMBERS), "a tuple, not list"),  # type: ignore[arg-type]
         (al.Select(S, "x > 1", NUMBERS), "str is no expression"),  # type: ignore[arg-type]
         (al.Select("S", TRUE, NUMBERS), "str is no operator"),  # type: ignore[arg-type]
+        (al.Stream(5, NUMBERS), "the name of a stream is a str, not 5"),  # type: ignore[arg-type]
+        (al.Stream([], NUMBERS), r"is a str, not \[\]"),  # type: ignore[arg-type]
+        (al.InstanceAggregate(S, (0,), (al.Aggregate("ARGMAX", S_Y),), NUMBERS), "two arguments"),
+        (al.InstanceAggregate(S, (0,), (al.Aggregate("MAX", S_Y, S_Y),), NUMBERS), "one argument"),
         (al.Select(S, Compare("=", Column(2, 0), Constant([])), NUMBERS), "that can be hashed"),  # type: ignore[arg-type]
         (al.Project(S, (Column(2, 0),), NUMBERS), "not well-formed"),
         (al.Project(S, (Column(2, 0), Constant("a")), NUMBERS), "Project makes"),
@@ -199,6 +202,18 @@ def test_what_the_constructors_make_is_taken() -> None:
     assert len(core.queries) == len(nodes)
 
 
+def test_lists_in_the_place_of_tuples_are_tuples_from_then_on() -> None:
+    counted = Schema(("x", "n"), (int, int))
+    core = engine()
+    core.register("p", al.Project(S, [S_Y, S_Y], NUMBERS))  # type: ignore[arg-type]
+    core.register("n", al.InstanceAggregate(S, [0], [COUNT], counted))  # type: ignore[arg-type]
+    core.register("i", al.Iterate(S, S, TRUE, TRUE, [], (0, 1), PAIR))  # type: ignore[arg-type]
+    core.register("a", al.Absence(S, S, TRUE, Constant(1), [], NUMBERS))  # type: ignore[arg-type]
+    again = cep_core.Engine.restore(core.snapshot())
+    events = [Event("S", (1, 2), 1), Event("S", (3, 4), 2)]
+    assert again.push(events) + again.close() == core.push(events) + core.close()
+
+
 def test_an_expression_that_names_its_parts_too_often() -> None:
     node: al.Node = S
     for _ in range(20):
@@ -210,9 +225,6 @@ def test_an_expression_that_names_its_parts_too_often() -> None:
         deep = al.select(deep, above(1))
     with pytest.raises(AlgebraError, match="150 operators above one another are the most"):
         engine().register("q", deep)
-
-
-# -- values without order or hash ----------------------------------------------------------
 
 
 class Tag:
@@ -228,6 +240,30 @@ class Tag:
         if self.name == "none":
             raise TypeError("this one has no hash")
         return hash(self.name)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [10**5000, -(10**5000), 1 << 64, float("inf"), -0.0, 1e300, "\ud800'", Tag("a"), 1j],
+    ids=lambda value: hex(value)[:20] if isinstance(value, int) else type(value).__name__,
+)
+def test_constants_that_python_does_not_read_as_it_writes_them(value: Any) -> None:
+    values = Schema(("v",), (type(value),))
+    core = cep_core.Engine(1)
+    core.stream("V", values)
+    stream = al.stream("V", values)
+    is_it = Compare("=", Column(2, 0), Constant(value))
+    core.register("is", al.select(stream, is_it))
+    core.register("makes", al.project(stream, (("w", Constant(value)), ("is", is_it))))
+    core.register("next", al.sequence(stream, stream, Compare("=", Column(1, 0), Constant(value))))
+    out = core.push([Event("V", (value,), t) for t in (1, 2)]) + core.close()
+    assert [m.query for m in out].count("is") == 2
+    assert [m.event.values for m in out if m.query == "makes"] == [(value, True)] * 2
+    assert [m.event.values for m in out if m.query == "next"] == [(value, value)]
+    assert "FILTER{v = " in core.explain("is")
+
+
+# -- values without order or hash ----------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [complex, Tag])
@@ -327,6 +363,45 @@ def test_an_engine_goes_on_after_an_epoch_that_failed(monkeypatch: pytest.Monkey
     assert [m.event.values[0] for m in out if m.query == "silent"] == [0, 1, 2, 7, 8]
 
 
+@pytest.mark.parametrize("fails_in", ["close", "advance"])
+def test_the_end_can_be_asked_for_again_after_an_epoch_that_failed(
+    monkeypatch: pytest.MonkeyPatch, fails_in: str
+) -> None:
+    core = engine()
+    core.register("count", al.instance_aggregate(S, (), (("n", COUNT),)))
+    core.push([Event("S", (1, 0), 1)])
+
+    def fails(*arguments: Any) -> Any:
+        raise ValueError("once")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("cep_core.operators.aggregate.Share.results", fails)
+        with pytest.raises(ValueError, match="once"):
+            core.close() if fails_in == "close" else core.advance(2)
+    assert [m.event.t1 for m in core.push([Event("S", (1, 0), t) for t in (2, 3)])] == [2]
+    assert [m.event.t1 for m in core.close()] == [3]
+    with pytest.raises(CepError, match="the input has ended"):
+        core.close()
+
+
+def test_the_clock_is_what_it_was_after_a_stage_that_failed() -> None:
+    class Fails:
+        depth = 1
+
+        def run(self) -> None:
+            clock.now = 99
+            raise ValueError("once")
+
+    clock = Clock()
+    clock.now = 5
+    batch = Batch(clock)
+    batch.touch(Fails())
+    with pytest.raises(ValueError, match="once"):
+        batch.run()
+    assert clock.now == 5
+    assert not batch
+
+
 # -- the clock -----------------------------------------------------------------------------
 
 
@@ -383,7 +458,7 @@ def test_no_event_makes_push_raise(event: Any, reason: str | None) -> None:
         (("a", "b"), (int,), "2 names and 1 types"),
         (("a", "a"), (int, int), "the attribute 'a' twice"),
         (("a", 5), (int, int), "a str, not 5"),
-        (("a",), (5,), "5 is no hashable class"),
+        (("a",), (5,), "the type of .a. is 5, which is no hashable class"),
         (("a",), (list,), "no hashable class"),
         (["a"], (int,), "are tuples"),
     ],

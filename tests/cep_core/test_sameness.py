@@ -129,6 +129,25 @@ def test_rows_that_differ_in_their_beginning_only_have_an_order(value: Any) -> N
     assert found == sorted(found)
 
 
+class Word:
+    """A type of a user's whose values have long names."""
+
+    def __init__(self, last: str) -> None:
+        self.last = last
+
+    def __repr__(self) -> str:
+        return "x" * 100 + self.last
+
+
+def test_values_without_an_order_are_ordered_by_all_that_they_say() -> None:
+    words = Schema(("w",), (Word,))
+    core = cep_core.Engine(1)
+    core.stream("W", words)
+    core.register("all", al.stream("W", words))
+    out = core.push([Event("W", (Word(last),), 5) for last in "cab"])
+    assert [m.event.values[0].last for m in out] == ["a", "b", "c"]
+
+
 # -- which streams, which states -----------------------------------------------------------
 
 
@@ -237,6 +256,18 @@ def test_bytes_that_are_damaged() -> None:
     for odd in (None, 5, "text", b""):
         with pytest.raises(SnapshotError):
             cep_core.Engine.restore(odd)  # type: ignore[arg-type]
+
+
+def test_a_restored_engine_is_as_exact() -> None:
+    for exact in (True, False):
+        core = cep_core.Engine(1, exact=exact)
+        core.stream("S", ANY, lateness=5)
+        for number in range(2):
+            core.register(f"q{number}", al.sequence(S, S))
+            core.push([Event("S", (1.0, 1), number)])
+        again = cep_core.Engine.restore(core.snapshot())
+        assert again.stats() == core.stats()
+        assert again.stats()["mops"] == (2 if exact else 1)
 
 
 def test_a_restored_engine_has_the_builders_it_is_given() -> None:
