@@ -1,0 +1,323 @@
+"""What subscriptions share in the plan: m-ops, operators, indexes; and that nothing stays behind.
+
+Operators over time join their m-ops by the same rules as CEL's (Hong 2009, Table 5.1), joins by
+their template (section 6.4.3), blocks by their stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+import xscl
+from xscl import Document
+
+MANY = 1_000
+SOME = 60
+
+
+def item(number: int, **leaves: str | int) -> Document:
+    """Return a feed item with some leaves; its number is its time."""
+    body = "".join(f"<{name}>{value}</{name}>" for name, value in leaves.items())
+    return Document("S", f"d{number}", number, f"<item>{body}</item>".encode())
+
+
+def mops(engine: xscl.Engine, kind: str) -> list[dict[str, Any]]:
+    """Return the m-ops of one kind."""
+    found: list[dict[str, Any]] = engine._network.core.plan.to_dict()["mops"]
+    return [mop for mop in found if mop["kind"] == kind]
+
+
+def sizes(engine: xscl.Engine) -> dict[str, list[int]]:
+    """Return how many operators the m-ops of each kind have."""
+    plan = engine._network.core.plan.to_dict()
+    found: dict[str, list[int]] = {}
+    for mop in plan["mops"]:
+        found.setdefault(mop["kind"], []).append(len(mop["operators"]))
+    return found
+
+
+def delivered(matches: Iterable[xscl.Match]) -> set[tuple[str, tuple[str, ...]]]:
+    """Return who got which documents."""
+    return {(match.subscription, match.documents) for match in matches}
+
+
+def referring(constant: int) -> str:
+    """Return a subscription to the next item that refers to one with a certain title."""
+    return (
+        f"S//item[./title->t][./link->l] NEXT{{t = 'const{constant}' AND contains(d, l)}}"
+        " S//item[./description->d]"
+    )
+
+
+def test_a_thousand_constants_are_one_select_and_one_sequence() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe_many((f"q{n}", referring(n)) for n in range(MANY))
+        assert sizes(engine) == {
+            "xpath_scan": [2],
+            "template_join": [1, 1],  # two leaves on the left, one on the right: two templates
+            "attributes": [1, 1],
+            "select": [MANY],
+            "sequence": [MANY],
+            "collect": [MANY],
+        }
+        (select,) = mops(engine, "select")
+        assert select["index_entries"] == MANY
+        assert {one["indexes"] for one in select["operators"]} == {
+            "predicate index: hash on 1 equality"
+        }
+        for scan in mops(engine, "xpath_scan")[0]["operators"]:
+            assert scan["uses"] == MANY + 1  # every query, and the one join above it
+        found = engine.push(
+            [
+                item(1, title="const17", link="http://x/1", description=""),
+                item(2, title="none of them", link="http://x/2", description=""),
+                item(3, title="const400", link="http://x/3", description="no link"),
+            ]
+        )
+        assert not found
+        assert engine._network.core.stats()["waiting"] == 2  # d3, as a left and as a right row
+        found = engine.push([item(4, description="http://x/1 and http://x/3"), item(5)])
+        assert delivered(found) == {("q17", ("d1", "d4")), ("q400", ("d3", "d4"))}
+        assert engine._network.core.stats()["instances"] == 0
+
+
+def test_an_instance_is_kept_once_for_all_whom_it_serves() -> None:
+    with xscl.Engine() as engine:
+        for limit in range(SOME):
+            engine.subscribe(f"q{limit}", numbered(limit))
+        (sequence,) = mops(engine, "sequence")
+        assert len(sequence["operators"]) == SOME
+        engine.push([item(1, n=SOME // 2, k="a"), item(2)])
+        assert engine._network.core.stats()["instances"] == 1
+        (select,) = mops(engine, "select")
+        assert {one["indexes"] for one in select["operators"]} == {
+            "predicate index: sorted list on an inequality"
+        }
+        found = engine.push([item(3, k="a"), item(4)])
+        assert delivered(found) == {(f"q{n}", ("d1", "d3")) for n in range(SOME // 2)}
+
+
+def numbered(limit: int) -> str:
+    return f"S//item[./n->n][./k->x] NEXT{{n > {limit} AND x = y}} S//item[./k->y]"
+
+
+def test_folds_above_what_differs_share_their_m_op() -> None:
+    with xscl.Engine() as engine:
+        for n in range(SOME):
+            engine.subscribe(
+                f"q{n}",
+                f"(S//item[./title->t][./link->k] NEXT{{t = 'const{n}' AND contains(d, k)}}"
+                " S//item[./description->d][./link->l_1])"
+                " FOLD{contains($2.e, $.l)} S//item[./description->e][./link->l]",
+            )
+        assert sizes(engine)["sequence"] == [SOME]
+        assert sizes(engine)["iterate"] == [SOME]
+        found = engine.push(
+            [
+                item(1, title="const7", link="L1"),
+                item(2, link="L2", description="of L1"),
+                item(3, link="L3", description="of L2"),
+                item(4, link="L4", description="of L3"),
+                item(5),
+            ]
+        )
+        assert delivered(found) == {
+            ("q7", ("d1", "d2", "d3")),
+            ("q7", ("d1", "d2", "d4")),
+        }
+
+
+def test_conditions_of_a_block_are_operators_of_one_scan() -> None:
+    with xscl.Engine() as engine:
+        for n in range(SOME):
+            engine.subscribe(f"q{n}", f"S//item[k = {n}][./l->x] NEXT{{x = y}} S//item[./l->y]")
+        assert sizes(engine) == {
+            "xpath_scan": [SOME + 1],
+            "template_join": [SOME + 1],
+            "attributes": [SOME + 1],
+            "sequence": [SOME],
+            "collect": [SOME],
+        }
+        found = engine.push([item(1, k=3, l="v"), item(2, k=4, l="v"), item(3)])
+        assert delivered(found) == {("q3", ("d1", "d2"))}
+
+
+# -- Joins and chains -------------------------------------------------------------------------
+
+
+def chain(leaf: str, window: int) -> str:
+    return (
+        f"S//item[./{leaf}->x] FOLLOWED BY{{x = y, {window}}} S//item[./{leaf}->y]"
+        f" FOLLOWED BY{{y = z, {window}}} S//item[./{leaf}->z]"
+    )
+
+
+def test_chains_have_one_join_for_each_template() -> None:
+    with xscl.Engine() as engine:
+        for n in range(SOME):
+            engine.subscribe(f"q{n}", chain("abc"[n % 3], n + 1))
+        # one for the pairs, one for a pair and a third item
+        assert sizes(engine) == {"xpath_scan": [3], "template_join": [SOME, SOME]}
+        found = engine.push([item(number, a="v", b=number) for number in (1, 2, 4)])
+        assert delivered(found) == {
+            (f"q{n}", ("d1", "d2", "d4")) for n in range(SOME) if n % 3 == 0 and n + 1 >= 2
+        }
+
+
+def test_chains_that_begin_alike_share_the_beginning() -> None:
+    beginning = "S//item[./a->x] FOLLOWED BY{x = y, 5} S//item[./b->y]"
+    with xscl.Engine() as engine:
+        for n in range(SOME):
+            engine.subscribe(f"q{n}", f"{beginning} FOLLOWED BY{{y = z, {n + 1}}} S//item[./c->z]")
+        assert sizes(engine) == {"xpath_scan": [3], "template_join": [1, SOME]}
+
+
+# -- Equal subscriptions ----------------------------------------------------------------------
+
+EQUAL = {
+    "chain": (
+        "S//item[./a->{0}] FOLLOWED BY{{{0} = {1}, 5}} S//item[./a->{1}]"
+        " FOLLOWED BY{{{1} = {2}, 5}} S//item[./a->{2}]"
+    ),
+    "residual": (
+        "S//item->{0}[./a->{1}] FOLLOWED BY{{{1} = {2} AND {1} != 'w', 5}} S//item[./a->{2}]"
+    ),
+    "NEXT": "S//item->{0}[./a->{1}] NEXT{{{1} = {2} AND {1} != 'w'}} S//item->{3}[./a->{2}]",
+    "FOLD": (
+        "S//item[./a->{0}] FOLD{{{0} = {1} AND $.{2} < 2, $.{2} < 9, $.{2} + 1 AS {2}}}"
+        " S//item[./a->{1}]"
+    ),
+    "NOT FOLLOWED BY": "S//item[./a->{0}] NOT FOLLOWED BY{{{0} = {1}, 5}} S//item[./a->{1}]",
+    "ELSE": "S//item[./a->{0}] FOLLOWED BY{{{0} = {1}, 5}} S//item[./a->{1}] ELSE",
+}
+USERS = {"u": ("p", "q", "r", "s"), "v": ("v1", "v2", "v3", "v4"), "w": ("s", "r", "q", "p")}
+
+
+@pytest.mark.parametrize("text", EQUAL.values(), ids=EQUAL)
+def test_equal_subscriptions_are_the_same_operators(text: str) -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("first", text.format("a", "b", "c", "d"))
+        alone = sizes(engine)
+        for user, names in USERS.items():
+            engine.subscribe(user, text.format(*names))
+        assert sizes(engine) == alone
+        found = [*engine.push([item(number, a="v") for number in (1, 2, 4)]), *engine.flush()]
+        documents = {match.documents for match in found}
+        assert documents
+        assert delivered(found) == {(user, one) for user in ("first", *USERS) for one in documents}
+        assert len({match.id for match in found}) == len(found)
+
+
+def test_the_order_of_conditions_makes_no_other_operator() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("one", "S//item[./a->x][./b->y] NEXT{x = 'v' AND y = z} S//item[./b->z]")
+        alone = sizes(engine)
+        engine.subscribe("two", "S//item[./b->y][./a->x] NEXT{z = y AND x = 'v'} S//item[./b->z]")
+        assert sizes(engine)["xpath_scan"] == alone["xpath_scan"]
+        assert sizes(engine)["template_join"] == alone["template_join"]
+
+
+# -- Removal ----------------------------------------------------------------------------------
+
+KEPT = {"document", "meta"}  # what was seen, and how far: not a subscription's
+OFTEN = 20
+
+
+def populate(engine: xscl.Engine) -> list[str]:
+    """Subscribe to all kinds of queries, several of each; return their names."""
+    texts = [text.format("x", "y", "z", "t") for text in EQUAL.values()]
+    texts += [referring(n) for n in range(OFTEN)]
+    texts += [chain("a", n + 1) for n in range(OFTEN)]
+    texts += ["S//item[./a->x] FOLLOWED BY{x = y, 9} S//item[./a->y] PUBLISH pairs"]
+    texts += ["pairs//item[./a->x] NEXT{x = y} S//item[./a->y]"]
+    names = [f"q{number}" for number in range(len(texts))]
+    engine.subscribe_many(zip(names, texts, strict=True))
+    return names
+
+
+def tables(engine: xscl.Engine) -> set[str]:
+    """Return the tables of the state that have rows."""
+    found = engine._store.fetch(
+        "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'state'"
+    )
+    return {name for (name,) in found if engine._store.fetch(f"SELECT 1 FROM state.{name} LIMIT 1")}
+
+
+def emptied() -> xscl.Engine:
+    """Return an engine whose subscriptions are gone, while much was waited for."""
+    engine = xscl.Engine()
+    names = populate(engine)
+    found = engine.push([item(n, a="v", title=f"const{n}", link=f"L{n}") for n in range(1, 5)])
+    assert found
+    assert engine._network.core.stats()["instances"]
+    assert engine._network.core.stats()["waiting"]
+    for name in reversed(names):
+        engine.unsubscribe(name)
+    return engine
+
+
+def test_who_goes_takes_nothing_from_those_who_stay() -> None:
+    documents = [item(n, a="v", title=f"const{n}", link=f"L{n}") for n in range(1, 5)]
+    later = [item(5, a="v", description="of L1 and L3"), item(30)]
+    with xscl.Engine() as whole, xscl.Engine() as half:
+        names = populate(whole)
+        populate(half)
+        whole.push(documents)
+        half.push(documents)
+        gone = {name for number, name in enumerate(names) if number % 2 and number < len(EQUAL) + 9}
+        for name in gone:
+            half.unsubscribe(name)
+        stay = {one for one in delivered(whole.push(later)) if one[0] not in gone}
+        assert len({name for name, _ in stay}) > OFTEN
+        assert delivered(half.push(later)) == stay
+
+
+def test_after_the_last_one_the_plan_is_empty() -> None:
+    with emptied() as engine:
+        assert sizes(engine) == {}
+        counts = engine._network.core.stats()
+        for what in ("operators", "mops", "channels", "instances", "index_entries", "waiting"):
+            assert counts[what] == 0, what
+        assert not engine.flush()
+        assert not engine.push(item(40, a="v"))
+
+
+def test_after_the_last_one_stage_two_is_empty() -> None:
+    with emptied() as engine:
+        assert tables(engine) - KEPT - {"result", "text"} == set()
+
+
+def test_after_the_last_one_no_results_and_no_texts_are_kept() -> None:
+    with emptied() as engine:
+        assert tables(engine) == KEPT
+
+
+NEVER = {
+    "a pair": "S//item[./a->x] FOLLOWED BY{x = y, 2} S//other[./a->y]",
+    "a chain": (
+        "S//item[./a->x] FOLLOWED BY{x = y, 2} S//item[./a->y]"
+        " FOLLOWED BY{y = z, 2} S//other[./a->z]"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", NEVER.values(), ids=NEVER)
+def test_texts_that_no_match_has_are_dropped_with_their_window(text: str) -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("never", text)
+        assert not engine.push([item(1, a="v"), item(2, a="v")])
+        assert "text" in tables(engine)
+        for number in range(20, 100, 20):
+            assert not engine.push(item(number))
+        assert "text" not in tables(engine)
+
+
+def test_a_plan_made_again_is_as_small_as_the_first() -> None:
+    with xscl.Engine() as once, emptied() as twice:
+        for engine in (once, twice):
+            populate(engine)
+        assert sizes(once) == sizes(twice)
+        assert once._network.core.stats() == twice._network.core.stats()
