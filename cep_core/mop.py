@@ -64,7 +64,8 @@ class Operator:
         self.uses = 0
         inputs = wanted.inputs
         self.depth: int = 1 + max((one.depth for one in inputs), default=-1)
-        self.simple: bool = all(one.simple for one in inputs) and wanted.kind in _SIMPLE
+        single = mop is None or mop.single
+        self.simple: bool = single and all(one.simple for one in inputs)
         self.lateness: int = lateness
         for one in inputs:
             self.lateness = max(self.lateness, one.lateness)
@@ -74,13 +75,11 @@ class Operator:
         self.joined: bool = joins or any(one.joined for one in inputs)
 
 
-_SIMPLE = ("stream", "select", "project", "union")
-
-
 class MOp(ABC):
     """What all m-ops have: a label, the operators by output slot, and their place in the order."""
 
     kind: ClassVar[str] = ""
+    single: ClassVar[bool] = False  # whether its rows are single events if its inputs' are
     joins: ClassVar[bool] = False  # whether its rows are made of several events in any order
     lane: Lane | None = None
 

@@ -87,6 +87,30 @@ class Processor:
             self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
         return self._found()
 
+    def keep(self, witnesses: Witnesses) -> None:
+        """Put witnesses of earlier documents into the join state, in place of what is there.
+
+        They are complete for the pairs of variables and the documents that they have.
+        """
+        texts = witnesses.values["strVal"].to_pylist()
+        interned = intern_values(self._connection, texts, self._hashed)
+        self._register_batch(_with_keys(witnesses, interned.keys))
+        for statement in (
+            "DELETE FROM state.binding b USING batch_binding w"
+            " WHERE (b.doc, b.pair) = (w.doc, w.pair)",
+            "UPDATE state.node SET key = w.key FROM batch_node w"
+            " WHERE (node.doc, node.node) = (w.doc, w.node) AND node.key IS NULL",
+        ):
+            self._connection.execute(statement)
+        self._store(
+            witnesses.bindings.num_rows,
+            "(doc, node) NOT IN (SELECT doc, node FROM state.node)",
+            "doc NOT IN (SELECT doc FROM state.times)",
+        )
+        self._register_batch(_no_rows())
+        if witnesses.times.num_rows:
+            self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
+
     def complete_views(self) -> None:
         """Make the views of a pass that the last push did not need, empty, for readers."""
         for half in (FORWARD, BACKWARD):
@@ -98,7 +122,7 @@ class Processor:
         for name, table in zip(("binding", "node", "times"), tables, strict=True):
             self._connection.register(f"batch_{name}", table)
 
-    def _store(self, rows: int) -> None:
+    def _store(self, rows: int, new_node: str = "true", new_time: str = "true") -> None:
         """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
         if not rows:
             return
@@ -110,11 +134,11 @@ class Processor:
         )
         self._connection.execute(
             "INSERT INTO state.node SELECT * FROM batch_node n WHERE (doc, node) IN"
-            f" (SELECT doc, unnest([node1, node2]) FROM batch_binding WHERE {kept})"
+            f" (SELECT doc, unnest([node1, node2]) FROM batch_binding WHERE {kept}) AND {new_node}"
         )
         self._connection.execute(
             "INSERT INTO state.times SELECT * FROM batch_times WHERE doc IN"
-            f" (SELECT doc FROM batch_binding WHERE {kept})"
+            f" (SELECT doc FROM batch_binding WHERE {kept}) AND {new_time}"
         )
 
     def _filter(self, bindings: pa.Table) -> None:

@@ -175,7 +175,7 @@ class Registry:
 
     def take_changed(self) -> list[Pair]:
         """Return the pairs that were added, or became valued, since the last time."""
-        changed = [self._describe(number) for number in sorted(self._changed)]
+        changed = [self.describe(number) for number in sorted(self._changed)]
         self._changed.clear()
         return changed
 
@@ -219,7 +219,8 @@ class Registry:
         """Return, for each pair, how long its witnesses are kept, in ticks."""
         return {use.number: max(use.keeps) for use in self._pairs.values() if use.keeps}
 
-    def _describe(self, number: int) -> Pair:
+    def describe(self, number: int) -> Pair:
+        """Return a pair of variables by its number."""
         first, second = self._pair_names[number]
         valued = self._pairs[first, second].valued > 0
         return Pair(number, self._definitions[first], self._definitions[second], valued)

@@ -42,6 +42,7 @@ from xscl.match import (
     result_of,
 )
 from xscl.network import Network
+from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.relational import (
     LANGUAGES,
     Attributes,
@@ -212,18 +213,61 @@ class Engine:
         return None
 
     def subscribe(
-        self, name: str, query: str, *, updates: bool = False, language: str = XSCL
+        self,
+        name: str,
+        query: str,
+        *,
+        updates: bool = False,
+        language: str = XSCL,
+        since: str | int | None = None,
     ) -> None:
         """Register a query; it sees the documents that arrive from now on.
 
-        With `updates` it sees new versions of documents too.  `language` is
+        `since` lets it begin earlier, so far back from the clock (`"7 d"`, or
+        ticks): it has the matches among the documents that are kept from then
+        on, and joins later ones with them.  With `updates` it sees new versions
+        of documents too.  `language` is
         `xscl` or `cel`; CEL reads streams whose attributes are known (see
         `stream`).  Raises QueryError, and NameTaken for a name that is in use.
         """
-        if language == XSCL:
+        if since is not None:
+            self._subscribe_since(name, query, updates, language, since)
+        elif language == XSCL:
             self._subscribe([(name, query)], updates)
         else:
             self._subscribe_query(name, query, language, updates)
+
+    def _subscribe_since(
+        self, name: str, text: str, updates: bool, language: str, since: str | int
+    ) -> None:
+        if language != XSCL:
+            raise XsclError("since is for queries in XSCL: what events were before is not kept")
+        with self._lock:
+            self._subscriptions.refuse_taken(name)
+            query = self._compile(text)
+            refuse_unprimed(query)
+            begin = beginning(since, self._documents.clock)
+            first = first_after(self._store, begin, self._documents.next)
+            trial = Trial(name, query.source, query.streams, updates, first=first)
+            found = self._tried(trial)
+            with self._changing():
+                self._register([(name, query)], updates, first)
+                self._prime(self._subscriptions[name], trial, found)
+
+    def _prime(self, subscription: Subscription, trial: Trial, found: Matches) -> None:
+        """Give a new subscription the past: its results, and the join state of its variables."""
+        pairs = [self._registry.describe(pair) for pair in self._network.pairs(subscription.name)]
+        for one in list(witnesses(self._store, trial, pairs)):
+            self._processor.keep(one)
+        if not found:
+            return
+        rows = found_before(
+            self._store, self._documents, self._composites, subscription, *found.of_one()
+        )
+        results = self._numbered(rows)
+        self._store.insert("state.result", results)
+        self._composites.save()
+        self._store.set_meta(position=self._position, next_doc=self._documents.next)
 
     def _subscribe_query(self, name: str, text: str, language: str, updates: bool) -> None:
         if language not in LANGUAGES:
@@ -253,19 +297,22 @@ class Engine:
         with self._lock:
             compiled = list(self._compiled(pairs, numbered))
             with self._changing():
-                for name, query in compiled:
-                    before = self._lateness_published(query)
-                    since = self._documents.next
-                    planned = self._network.plan(query, since, updates)
-                    added = self._subscriptions.add(
-                        name, query, planned, since=since, updates=updates
-                    )
-                    self._network.attach(added, planned)
-                    self._refuse_late_publisher(query, before)
-                self._subscriptions.save()
-                self._read_pairs()
-                self._set_prompt()
-                self._save_network()
+                self._register(compiled, updates, self._documents.next)
+
+    def _register(
+        self, compiled: Iterable[tuple[str, CompiledQuery]], updates: bool, since: int
+    ) -> None:
+        """Plan queries; they see documents that arrive from `since` on."""
+        for name, query in compiled:
+            before = self._lateness_published(query)
+            planned = self._network.plan(query, since, updates)
+            added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
+            self._network.attach(added, planned)
+            self._refuse_late_publisher(query, before)
+        self._subscriptions.save()
+        self._read_pairs()
+        self._set_prompt()
+        self._save_network()
 
     def _compiled(
         self, pairs: Iterable[tuple[str, str]], numbered: bool
@@ -487,15 +534,19 @@ class Engine:
         """Return the kept matches again: all, those after a match, or after a position."""
         first = after.position if isinstance(after, Match) else (after or 0) + 1
         with self._lock:
-            rows = self._store.arrow(
-                f"SELECT * FROM state.result WHERE position >= {int(first)} ORDER BY position"
-            )
-            found = self._expand(rows)
+            found = self._all(first)
             if not isinstance(after, Match):
                 return found
             # a result is the match of all who share it, so the one given may not be its last
             passed = [match.id for match in found[: found.count_first()]]
             return found[passed.index(after.id) + 1 if after.id in passed else len(passed) :]
+
+    def _all(self, first: int = 1) -> Matches:
+        return self._expand(
+            self._store.arrow(
+                f"SELECT * FROM state.result WHERE position >= {int(first)} ORDER BY position"
+            )
+        )
 
     def sql(self, query: str) -> pa.Table:
         """Return the answer of one SELECT over the relations, as an Arrow table."""
@@ -555,7 +606,7 @@ class Engine:
             question = asked(self._store, compiled, known, documents, lateness, self._tried, read)
         return why(question)
 
-    def _tried(self, trial: Trial) -> Sequence[Match]:
+    def _tried(self, trial: Trial) -> Matches:
         """Return what a trial finds: the matches of an engine of its own, in memory."""
         twin = Engine(views=self._views)
         with self._lock:
@@ -569,7 +620,7 @@ class Engine:
                     twin._take(batch)
                     twin._finish()
         twin.flush()
-        return twin.matches()
+        return twin._all()
 
     def explain(self, query: str, *, sql: bool = False) -> str:
         """Return how a subscription, or a query that is not registered, is evaluated."""

@@ -435,6 +435,11 @@ class Matches(Sequence[Match]):
         """Return how many matches the first result has."""
         return self._ends[0] if self._ends else 0
 
+    def of_one(self) -> tuple[Subscription, Results]:
+        """Return the results, and the one subscription whose matches these are."""
+        ((subscription,),) = self._subscribers.values()
+        return subscription, self._results
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Sequence) and list(self) == list(other)
 

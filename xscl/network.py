@@ -11,10 +11,12 @@ published and scanned in its turn.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 import cep_core
 from cep_core import Schema
@@ -110,6 +112,7 @@ class Network:
         )
         self._planned: dict[str, Planned] = {}
         self._ordered: dict[str, None] = {}  # subscriptions with operators over time
+        self._received: Counter[int] = Counter()  # subscriptions by their stream of results
         self._outlets: dict[int, Outlet] = {}
         self._publishers: dict[str, Publisher] = {}
         self._tables: list[pa.Table] = []
@@ -147,6 +150,7 @@ class Network:
         root = planned.root
         assert root is not None
         self._planned[subscription.name] = planned
+        self._received[subscription.qid] += 1
         if planned.ordered:
             self._ordered[subscription.name] = None
         if subscription.qid < 0:
@@ -188,6 +192,9 @@ class Network:
             self.relational.remove(subscription.name)
             return ()
         planned = self._planned.pop(subscription.name)
+        self._received[subscription.qid] -= 1
+        if not self._received[subscription.qid]:
+            del self._received[subscription.qid]
         self._ordered.pop(subscription.name, None)
         if subscription.qid < 0:
             outlet = self._outlets[subscription.qid]
@@ -269,6 +276,11 @@ class Network:
         self.run()
 
     def _take_found(self, found: pa.Table) -> None:
+        """Keep the rows of those joins that are results of subscriptions, not parts of others."""
+        qids = pc.unique(found["qid"]).to_pylist()
+        wanted = [qid for qid in qids if self._received[qid]]
+        if len(wanted) < len(qids):
+            found = found.filter(pc.is_in(found["qid"], pa.array(wanted, pa.int32())))
         if found.num_rows:
             self._tables.append(found)
 

@@ -123,7 +123,11 @@ class Planner:
     def source(self, name: str) -> Operator:
         """Return a stream of documents."""
         known = self.core.sources.get(name)
-        return known or self.core.source(name, 1, self.lateness(name), DOCUMENTS)
+        if known is None:
+            return self.core.source(name, 1, self.lateness(name), DOCUMENTS)
+        if not known.uses:
+            known.lateness = self.lateness(name)
+        return known
 
     def insert(self, planned: Planned, asked: Wanted) -> Operator:
         """Return the operator that does what is asked, held by a query."""

@@ -172,12 +172,11 @@ class Relational:
             if schema is None:
                 continue
             source = self._source(name)
-            source.lateness = lateness = self._lateness(name)
             wanted = Wanted("record", schema, (source,), width=len(schema))
             operator = self._core.plan.insert(wanted)
             try:
                 with translated():
-                    self._core.adopt(name, schema, lateness, operator)
+                    self._core.adopt(name, schema, self._lateness(name), operator)
             except XsclError:
                 self._core.plan.release(operator)
                 raise

@@ -18,6 +18,7 @@ class Project(MOp):
     """One projection of the streams of a channel; the slots stay the same."""
 
     kind = "project"
+    single = True
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
@@ -57,6 +58,7 @@ class Union(MOp):
     """The bag union of two streams: a row that belongs to both comes twice."""
 
     kind = "union"
+    single = True
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)

@@ -26,6 +26,7 @@ class Select(MOp):
     """Selections that read one channel.  ``shared``: their streams share the output channel."""
 
     kind = "select"
+    single = True
 
     def __init__(
         self,

@@ -286,3 +286,11 @@ def test_readers_go_with_what_they_read() -> None:
             "filtered",
         )
         assert [one.name for one in engine.subscriptions] == ["other"]
+
+
+def test_a_document_does_not_join_itself() -> None:
+    with Engine() as engine:
+        engine.stream("S", attributes=FLAT)
+        engine.subscribe("q", "SELECT * FROM S JOIN{$1.k = $2.k, 3 ms} S", language="cel")
+        assert engine.push(flat(1, 1, "a", 1)) == []
+        assert len(engine.push(flat(2, 2, "a", 2))) == 2

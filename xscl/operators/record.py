@@ -77,6 +77,7 @@ class Record(MOp):
     """Streams of documents as streams of events of one schema; the slots stay the same."""
 
     kind = "record"
+    single = True
 
     def __init__(self, first: Wanted, number: int, records: Records) -> None:
         super().__init__(first, number)
