@@ -18,7 +18,7 @@ README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
 
 
-LANGUAGE = README[README.index("## The language by example") : README.index("## State in SQL")]
+LANGUAGE = README[README.index("## The language by example") : README.index("## CEL beside XSCL")]
 DOCUMENTS = re.search(r"```\n(.*?)```", LANGUAGE, re.DOTALL)
 QUERIES = re.findall(r"^\| ([^|`]+) \| `(.+)` \| (.*) \|$", LANGUAGE, re.MULTILINE)
 
@@ -46,7 +46,7 @@ def test_each_query_of_the_language_section_has_the_matches_that_it_says() -> No
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) == 2
+    assert len(EXAMPLES) == 3
 
 
 @pytest.mark.parametrize(("code", "output"), EXAMPLES)

@@ -11,8 +11,8 @@ from typing import Annotated
 import typer
 
 from xscl.cli.options import DATA, Data, Json, home
-from xscl.cli.output import Misuse, complain, say, say_json
-from xscl.cli.queries import query_text, refuse_bare_windows
+from xscl.cli.output import complain, say, say_json
+from xscl.cli.queries import query_text, refuse_bare_duration, refuse_bare_windows
 from xscl.cli.run import WRITERS, Format
 from xscl.engine import Engine
 from xscl.witness import spooled
@@ -40,8 +40,7 @@ def try_query(
       xscl try 'feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]' --since 7d
     """
     text = query_text(query)
-    if since is not None and since.strip().isdecimal():
-        raise Misuse(f"--since {since} has no unit", hint=f"write '{since} d' or '{since} h'")
+    refuse_bare_duration(since)
     place = home(data)
     place.expect()
     write = WRITERS[Format.JSONL if as_json else form]

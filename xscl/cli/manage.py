@@ -8,7 +8,7 @@ import typer
 
 from xscl.cli.options import DATA, Data, Json, home
 from xscl.cli.output import complain, one_line, say, say_json, table
-from xscl.cli.queries import query_text, refuse_bare_windows
+from xscl.cli.queries import query_text, refuse_bare_duration, refuse_bare_windows
 from xscl.engine import Engine
 from xscl.following import prepare
 
@@ -19,10 +19,16 @@ def subscribe(
     updates: Annotated[
         bool, typer.Option("--updates", help="See new versions of documents too.")
     ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DURATION", help="Begin so far back: 7d, '12 h'."),
+    ] = None,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:
     """Register a query under a name; it sees what arrives from now on.
+
+    With --since it begins with the documents that are kept from that time on.
 
     \b
     Example:
@@ -30,10 +36,11 @@ def subscribe(
     """
     text = query_text(query)
     refuse_bare_windows(text)
+    refuse_bare_duration(since)
     place = home(data)
     with place.hold("subscribe"), Engine(place.database) as engine:
         prepare(engine)
-        engine.subscribe(name, text, updates=updates)
+        engine.subscribe(name, text, updates=updates, since=since)
         for warning in _warnings(engine.explain(name)):
             complain(warning)
     if as_json:

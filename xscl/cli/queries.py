@@ -48,6 +48,12 @@ def refuse_bare_windows(text: str) -> None:
             )
 
 
+def refuse_bare_duration(since: str | None) -> None:
+    """Raise Misuse for a `--since` without a unit."""
+    if since is not None and since.strip().isdecimal():
+        raise Misuse(f"--since {since} has no unit", hint=f"write '{since} d' or '{since} h'")
+
+
 def _windows(expression: Expression) -> Iterator[Window]:
     match expression:
         case Block():
