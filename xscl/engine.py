@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cep_core import Schema
 from feeds.documents import Document
 from templates.processor import Processor
 from templates.registry import Registry
@@ -26,11 +25,9 @@ from xscl.compile import CompiledQuery, compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
 from xscl.documents import Accepted, Documents, Origin
-from xscl.errors import SqlError, StreamInUse, XsclError
+from xscl.errors import SqlError, XsclError
 from xscl.explain import explain
 from xscl.history import TRIED, Trial, beginning, past, registered
-from xscl.language.normalform import lateness_of
-from xscl.language.parser import MAX_LATENESS, parse_window
 from xscl.match import (
     XSCL,
     Match,
@@ -43,16 +40,10 @@ from xscl.match import (
 )
 from xscl.network import Network
 from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
-from xscl.relational import (
-    LANGUAGES,
-    Attributes,
-    published_schema,
-    schema_as_text,
-    schema_from,
-    schema_of,
-)
+from xscl.relational import LANGUAGES, Attributes
 from xscl.relations import Relations
 from xscl.store import Store
+from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
 from xscl.why import Read, Why, asked, why
 
@@ -81,14 +72,7 @@ class Engine:
         self._subscriptions = Subscriptions(self._store, self._registry)
         self._reader = Reader(self._compile, self._documents.tree)
         self._position = self._store.meta("position")
-        self._latenesses: dict[str, int] = {}
-        self._declared: dict[str, Schema] = {}
-        for name, lateness, attributes in self._store.fetch(
-            "SELECT name, lateness, attributes FROM state.stream"
-        ):
-            self._latenesses[name] = lateness
-            if attributes is not None:
-                self._declared[name] = schema_from(attributes)
+        self._streams = Streams(self._store, self._subscriptions, self._compile)
         self._numbers = CompositeStreams(self._store)
         self._accepted: list[Accepted] = []
         self._network = Network(
@@ -97,9 +81,9 @@ class Engine:
             self._documents,
             self._composites,
             self._numbers.take,
-            self._lateness,
+            self._streams.lateness,
             self._publish,
-            self._schema,
+            self._streams.schema,
         )
         self._plan_again()
         self._relations = Relations(self._store, self._registry, self._processor)
@@ -125,11 +109,12 @@ class Engine:
             self._network.restore(snapshot)
 
     def _set_prompt(self) -> None:
-        ordered = self._subscriptions.ordered_streams()
         self._network.set_prompt(
-            any(one.ordered and not ordered.isdisjoint(one.reads) for one in self._subscriptions)
-            if ordered
-            else False
+            any(
+                self._subscriptions[reader].ordered
+                for stream in self._subscriptions.ordered_streams()
+                for reader in self._subscriptions.readers(stream)
+            )
         )
 
     def __enter__(self) -> Engine:
@@ -171,46 +156,8 @@ class Engine:
         `{"title": str, "price": float}`.  Both have to be set before the stream
         is subscribed to.
         """
-        ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
-        if not 0 <= ticks <= MAX_LATENESS:
-            raise XsclError(
-                f"the lateness {ticks} is out of range", hint="a duration such as 1 h, or ticks"
-            )
-        schema = self._declared.get(name) if attributes is None else schema_of(attributes)
         with self._changing():
-            self._refuse_redeclared(name, schema or self._schema(name))
-            if ticks != self._lateness(name) and name in self._subscriptions.streams():
-                raise StreamInUse(
-                    f"the lateness of {name!r} cannot change while subscriptions read it",
-                    hint="set it before the first subscription",
-                )
-            self._store.fetch(
-                "INSERT INTO state.stream VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE"
-                " SET lateness = excluded.lateness, live = excluded.live,"
-                " attributes = excluded.attributes",
-                [name, ticks, live, schema_as_text(schema)],
-            )
-            self._latenesses[name] = ticks
-            if schema is not None:
-                self._declared[name] = schema
-
-    def _refuse_redeclared(self, name: str, schema: Schema | None) -> None:
-        """Raise if the attributes of a stream would change that relational queries read."""
-        readers = [one.name for one in self._subscriptions if one.relational and name in one.reads]
-        if readers and schema != self._schema(name):
-            raise StreamInUse(
-                f"the attributes of {name!r} cannot change while {readers[0]!r} reads them",
-                hint="set them before the first subscription",
-            )
-
-    def _schema(self, stream: str) -> Schema | None:
-        """Return what is known of the attributes of a stream of documents."""
-        if stream in self._declared:
-            return self._declared[stream]
-        for publisher in self._subscriptions.publishers(stream):
-            if not publisher.relational:
-                return published_schema(self._compile(publisher.query))
-        return None
+            self._streams.declare(name, lateness, live, attributes)
 
     def subscribe(
         self,
@@ -280,9 +227,11 @@ class Engine:
             self._subscriptions.refuse_taken(name)
             since = self._documents.next
             query = self._network.relational.plan(name, text, language, since)
+            before = 0 if query.publishes is None else self._streams.lateness(query.publishes)
             qid = self._numbers.take(_definition(name, language))
             added = self._subscriptions.add_query(name, text, language, query, qid, since)
             self._network.attach_query(added, query)
+            self._streams.refuse_late(added, before)
             self._subscriptions.save()
             self._set_prompt()
             self._save_network()
@@ -304,11 +253,12 @@ class Engine:
     ) -> None:
         """Plan queries; they see documents that arrive from `since` on."""
         for name, query in compiled:
-            before = self._lateness_published(query)
+            publish = query.normal.publish
+            before = 0 if publish is None else self._streams.lateness(publish)
             planned = self._network.plan(query, since, updates)
             added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
             self._network.attach(added, planned)
-            self._refuse_late_publisher(query, before)
+            self._streams.refuse_late(added, before)
         self._subscriptions.save()
         self._read_pairs()
         self._set_prompt()
@@ -361,31 +311,6 @@ class Engine:
     def _read_pairs(self) -> None:
         """Ask stage 1 for the pairs that are new or have changed."""
         self._network.ask(self._registry.take_changed())
-
-    def _lateness(self, stream: str) -> int:
-        """Return a stream's lateness; a published one has the largest of its inputs."""
-        inputs = [
-            max(map(self._lateness, publisher.reads))
-            if publisher.relational
-            else lateness_of(self._compile(publisher.query).normal, self._lateness)
-            for publisher in self._subscriptions.publishers(stream)
-        ]
-        return max([*inputs, self._latenesses.get(stream, 0)])
-
-    def _lateness_published(self, query: CompiledQuery) -> int:
-        """Return the lateness of the stream that a query publishes."""
-        return 0 if query.normal.publish is None else self._lateness(query.normal.publish)
-
-    def _refuse_late_publisher(self, query: CompiledQuery, before: int) -> None:
-        """Raise if a new publisher makes a stream later than its readers have been told."""
-        stream = query.normal.publish
-        if stream is None:
-            return
-        if self._subscriptions.streams().get(stream) and self._lateness_published(query) > before:
-            raise StreamInUse(
-                f"publishing {stream!r} from later streams would change what its readers keep",
-                hint="subscribe the publisher before its readers",
-            )
 
     # -- Documents -------------------------------------------------------------------------
 
@@ -602,7 +527,7 @@ class Engine:
         with self._lock:
             known = registered(self._store, self._subscriptions, query)
             compiled = self._compile(query if known is None else known.query)
-            lateness = {stream: self._lateness(stream) for stream in compiled.streams}
+            lateness = {stream: self._streams.lateness(stream) for stream in compiled.streams}
             question = asked(self._store, compiled, known, documents, lateness, self._tried, read)
         return why(question)
 
@@ -612,7 +537,7 @@ class Engine:
         with self._lock:
             store = self._store.beside()
             for stream in trial.streams:
-                twin.stream(stream, lateness=self._lateness(stream))
+                twin.stream(stream, lateness=self._streams.lateness(stream))
         twin.subscribe(trial.name, trial.query, updates=trial.updates)
         with closing(store):
             for batch in past(store, trial):

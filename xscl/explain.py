@@ -49,6 +49,8 @@ def explain(
     if registered is None and re.fullmatch(r"[\w.'-]+", query):
         known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
         registered = None if known or query in subscriptions.streams() else subscriptions[query]
+    if registered is not None and registered.relational:
+        return network.relational.explain(registered.name)
     compiled = compile_query(registered.query if registered else query)
     if sql:
         return "\n".join(_sql(registry, join) for join in _joins(compiled.root))

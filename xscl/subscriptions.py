@@ -10,6 +10,7 @@ import difflib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from graphlib import TopologicalSorter
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -32,6 +33,7 @@ class Subscriptions:
         self._by_name: dict[str, Subscription] = {}
         self.by_qid: dict[int, list[Subscription]] = {}  # a removal makes a new list
         self._publishers: dict[str, list[Subscription]] = {}
+        self._readers: dict[str, dict[str, None]] = {}
         self._new: list[Subscription] = []
         self._next = 1
         self._load()
@@ -58,13 +60,13 @@ class Subscriptions:
             raise UnknownSubscription(f"there is no subscription named {name!r}", hint=hint)
         return found
 
-    def streams(self) -> dict[str, list[str]]:
+    def streams(self) -> Mapping[str, Iterable[str]]:
         """Return, for each stream that is read, the names of its subscriptions."""
-        readers: dict[str, list[str]] = {}
-        for subscription in self:
-            for stream in subscription.reads:
-                readers.setdefault(stream, []).append(subscription.name)
-        return readers
+        return self._readers
+
+    def readers(self, stream: str) -> Iterable[str]:
+        """Return the names of the subscriptions that read a stream."""
+        return self._readers.get(stream, {})
 
     def publishers(self, stream: str) -> list[Subscription]:
         """Return the subscriptions that publish a stream."""
@@ -135,6 +137,10 @@ class Subscriptions:
         subscription = self[name]
         self._refuse_orphans(subscription)
         del self._by_name[name]
+        for stream in subscription.reads:
+            del self._readers[stream][name]
+            if not self._readers[stream]:
+                del self._readers[stream]
         self._forget_publisher(subscription)
         left = [s for s in self.by_qid[subscription.qid] if s is not subscription]
         if left:
@@ -172,6 +178,8 @@ class Subscriptions:
 
     def _know(self, subscription: Subscription) -> None:
         self._by_name[subscription.name] = subscription
+        for stream in subscription.reads:
+            self._readers.setdefault(stream, {})[subscription.name] = None
         self.by_qid.setdefault(subscription.qid, []).append(subscription)
         if subscription.publish is not None:
             self._publishers.setdefault(subscription.publish, []).append(subscription)
@@ -208,11 +216,11 @@ class Subscriptions:
         stream = subscription.publish
         if stream is None or len(self.publishers(stream)) > 1:
             return
-        readers = self.streams().get(stream, [])
+        readers = list(islice(self.readers(stream), 3))
         if readers:
             raise StreamInUse(
                 f"{subscription.name!r} publishes the stream {stream!r}, which"
-                f" {', '.join(map(repr, readers[:3]))} still reads",
+                f" {', '.join(map(repr, readers))} still reads",
                 hint="unsubscribe the readers first, or all at once with cascade",
             )
 

@@ -294,3 +294,10 @@ def test_a_document_does_not_join_itself() -> None:
         engine.subscribe("q", "SELECT * FROM S JOIN{$1.k = $2.k, 3 ms} S", language="cel")
         assert engine.push(flat(1, 1, "a", 1)) == []
         assert len(engine.push(flat(2, 2, "a", 2))) == 2
+
+
+def test_explain_shows_the_plan_of_both() -> None:
+    with Engine() as engine:
+        chained(engine)
+        assert "NEXT{$1.key = $2.key}" in engine.explain("counted")
+        assert "template_join" in engine.explain("joined")
