@@ -17,7 +17,7 @@ from xscl.engine import Engine
 from xscl.followed import Feeds
 from xscl.following import Fetching, follow
 from xscl.home import Home, HomeError
-from xscl.match import Matches
+from xscl.matches import Matches
 from xscl.samples import STEPS, Sample, feeds, subscriptions
 from xscl.serve import Service, Serving, stopped_by_signals
 from xscl.status import Status, status

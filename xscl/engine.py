@@ -28,20 +28,13 @@ from xscl.documents import Accepted, Documents, Origin
 from xscl.errors import SqlError, XsclError
 from xscl.explain import explain
 from xscl.history import TRIED, Trial, beginning, past, registered
-from xscl.match import (
-    XSCL,
-    Match,
-    Matches,
-    Reader,
-    Results,
-    Subscription,
-    match_of,
-    result_of,
-)
+from xscl.match import Match, Reader, match_of
+from xscl.matches import Matches
 from xscl.network import Network
 from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.relational import LANGUAGES, Attributes
 from xscl.relations import Relations
+from xscl.results import XSCL, Results, Subscription, result_of
 from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions

@@ -29,8 +29,8 @@ from xscl.compile import (
 from xscl.language.limits import UNITS
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.unparse import unparse
-from xscl.match import Subscription
 from xscl.network import Network
+from xscl.results import Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 

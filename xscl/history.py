@@ -19,7 +19,7 @@ from templates.relations import INFINITE
 from xscl.documents import Origin
 from xscl.errors import XsclError
 from xscl.language.parser import parse_window
-from xscl.match import Subscription
+from xscl.results import Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 

@@ -35,7 +35,6 @@ from xscl.compile import CompiledQuery
 from xscl.composites import Composite, Composites, composite_of
 from xscl.documents import LEVELS, Accepted, Documents
 from xscl.language.parser import parse_block
-from xscl.match import Subscription
 from xscl.operators.attributes import Attributes
 from xscl.operators.collect import Collect
 from xscl.operators.joins import JoinDefinition, Joins, TemplateJoin
@@ -47,6 +46,7 @@ from xscl.outlets import Outlet, Publisher, composite_in
 from xscl.overtime import FUNCTIONS_OVER_TIME
 from xscl.planner import Planned, Planner
 from xscl.relational import Relational, composite_of_row
+from xscl.results import Subscription
 from xscl.rules import RULES
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.shred import Arrival

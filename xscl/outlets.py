@@ -10,7 +10,7 @@ from cep_core.events import VALUES, Row
 from cep_core.mop import Operator
 from cep_core.runtime import Batch
 from xscl.composites import Composite
-from xscl.match import Subscription
+from xscl.results import Subscription
 
 
 def composite_in(row: Row) -> Composite:

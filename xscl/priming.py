@@ -22,7 +22,7 @@ from xscl.documents import Documents, Stored
 from xscl.errors import XsclError
 from xscl.history import Trial
 from xscl.language.parser import parse_block
-from xscl.match import Result, Subscription
+from xscl.results import Result, Subscription
 from xscl.store import Store
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.shred import Arrival, shred

@@ -21,7 +21,7 @@ from xscl.engine import Engine
 from xscl.followed import Feeds, ticks
 from xscl.following import Fetching, keep_polling
 from xscl.home import SERVICE, Home
-from xscl.match import Matches
+from xscl.matches import Matches
 from xscl.pipeline import Consumer, DirectConsumer
 from xscl.sink import EngineSink
 from xscl.status import status

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from feeds.documents import Document
 from xscl.engine import Engine
-from xscl.match import Matches
+from xscl.matches import Matches
 
 
 def _ignore(matches: Matches) -> None:

@@ -13,7 +13,6 @@ from xscl.compile import CompiledQuery
 from xscl.errors import StreamInUse, XsclError
 from xscl.language.normalform import lateness_of
 from xscl.language.parser import MAX_LATENESS, parse_window
-from xscl.match import Subscription
 from xscl.relational import (
     Attributes,
     published_schema,
@@ -21,6 +20,7 @@ from xscl.relational import (
     schema_from,
     schema_of,
 )
+from xscl.results import Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 

@@ -19,8 +19,8 @@ from cep_core.queries import Query
 from templates.registry import Registry
 from xscl.compile import CompiledQuery
 from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription, XsclError
-from xscl.match import Subscription
 from xscl.planner import Planned
+from xscl.results import Subscription
 from xscl.store import Store
 
 

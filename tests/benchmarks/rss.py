@@ -41,7 +41,7 @@ from tests.benchmarks.mmqjp import STAGE_2, JoinQuery
 from xscl import documents
 from xscl.documents import Documents
 from xscl.engine import Engine
-from xscl.match import Matches
+from xscl.matches import Matches
 from xscl.operators import scan
 from xscl.store import Store
 

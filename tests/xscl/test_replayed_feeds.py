@@ -13,7 +13,7 @@ import pytest
 
 from tests.xscl.scripted import Server, placed, reply, serving
 from xscl.feed import Feed, tag_name
-from xscl.match import Matches
+from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
 from xscl.sink import EngineSink
 

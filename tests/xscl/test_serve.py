@@ -21,7 +21,7 @@ from xscl.cli import app
 from xscl.engine import Engine
 from xscl.followed import create_tables
 from xscl.home import Home
-from xscl.match import Matches
+from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
 from xscl.serve import Service, Serving
 from xscl.sink import EngineSink

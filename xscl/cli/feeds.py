@@ -29,7 +29,8 @@ from xscl.feed import EVERY, Feed, FeedsError, Headers, check_name, check_url, r
 from xscl.followed import Count, Feeds, ticks
 from xscl.following import Fetching, Polled, allow_late, follow, poll_now
 from xscl.language.parser import parse_window
-from xscl.match import Match, Matches
+from xscl.match import Match
+from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
 from xscl.sink import EngineSink
 

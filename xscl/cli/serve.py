@@ -14,7 +14,7 @@ from xscl.cli.options import DATA, AllowAddress, Data, Json, NotifyHistory, home
 from xscl.cli.output import complain, match_row, match_text, say, say_json
 from xscl.demo import demonstrate
 from xscl.following import Fetching
-from xscl.match import Matches
+from xscl.matches import Matches
 from xscl.serve import Service, Serving, stopped_by_signals
 
 NoSpark = Annotated[

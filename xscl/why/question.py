@@ -12,7 +12,7 @@ from xscl.documents import Stored
 from xscl.errors import DocumentError, XsclError
 from xscl.history import Trial
 from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan
-from xscl.match import Subscription
+from xscl.results import Subscription
 from xscl.store import Store
 from xscl.xpath.tree import Tree, number_nodes
 
