@@ -168,9 +168,9 @@ def check(kind: str, number: int, run: Callable[[Case, list[bool], int], Player]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_engine_equals_oracle(kind: str) -> None:
-    check(kind, 40, lambda case, cuts, _: run(case, cuts))
+    check(kind, 25, lambda case, cuts, _: run(case, cuts))
 
 
 @pytest.mark.parametrize("kind", ["chains", "ordered", "mixes", "published", "published in time"])
 def test_a_file_closed_and_opened_again_changes_nothing(kind: str) -> None:
-    check(kind, 15, run_in_file)
+    check(kind, 8, run_in_file)

@@ -348,7 +348,7 @@ def cases(draw: st.DrawFn, kind: Kind) -> Case:
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
-_CASES = settings(max_examples=25, deadline=None, suppress_health_check=_SLOW)
+_CASES = settings(max_examples=15, deadline=None, suppress_health_check=_SLOW)
 
 
 def differ(case: Case, other: Case) -> bool:
@@ -380,7 +380,7 @@ def _wider(query: Query) -> Query:
 
 
 def _narrower(query: Query) -> Query:
-    return replace(query, window=query.window - 1)
+    return replace(query, window=max(1, query.window - 1))
 
 
 def _sides(query: Query) -> Query:

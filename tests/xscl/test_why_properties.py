@@ -131,4 +131,4 @@ def check(kind: str, number: int) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_why_says_what_the_engine_delivered(kind: str) -> None:
-    check(kind, 12)
+    check(kind, 8)
