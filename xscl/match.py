@@ -118,6 +118,11 @@ class Match:
         wanted = self._compiled.normal.variables
         return {variable: by_variable[variable] for variable in wanted}
 
+    @property
+    def constructed(self) -> bool:
+        """Whether the query says what the output document is."""
+        return self._compiled.normal.select is not None
+
     def xml(self) -> bytes:
         """Return the output document."""
         constructor = self._compiled.normal.select
@@ -244,6 +249,10 @@ class EventMatch(Match):
             name: [] if value is None else [Node("", 0, name, value)]
             for name, value in self.values.items()
         }
+
+    @property
+    def constructed(self) -> bool:
+        return False
 
     def xml(self) -> bytes:
         return row_document(self._subscription.publish or "result", self.values)

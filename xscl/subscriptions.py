@@ -56,7 +56,7 @@ class Subscriptions:
         found = self._by_name.get(name)
         if found is None:
             near = difflib.get_close_matches(name, self._by_name, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else "see the list of subscriptions"
+            hint = f"did you mean {near[0]!r}?" if near else "'xscl subscriptions' lists them"
             raise UnknownSubscription(f"there is no subscription named {name!r}", hint=hint)
         return found
 
@@ -221,7 +221,7 @@ class Subscriptions:
             raise StreamInUse(
                 f"{subscription.name!r} publishes the stream {stream!r}, which"
                 f" {', '.join(map(repr, readers))} still reads",
-                hint="unsubscribe the readers first, or all at once with cascade",
+                hint="unsubscribe the readers first, or all at once with cascade (--cascade)",
             )
 
     def ordered_streams(self) -> set[str]:

@@ -437,13 +437,15 @@ def test_a_text_that_is_not_kept_can_be_given() -> None:
     assert failures(answer)[0][2] == "d2 belongs to R"
 
 
-@pytest.mark.parametrize("names", [(), ("d1",), ("d1", NONE), ("d1", "d1", "d1")])
+@pytest.mark.parametrize("names", [(), ("d1",), ("d1", "d1", "d1")])
 def test_a_wrong_number_of_documents(names: tuple[str, ...]) -> None:
     with Engine() as engine:
         engine.subscribe("keeper", KEEPER)
         engine.push(book("d1", 1))
         with pytest.raises(XsclError, match=f"{len(names)} documents? for a query of 2 blocks"):
             engine.why(PAIR, *names)
+        with pytest.raises(XsclError, match="'-' stands for a block"):
+            engine.why(PAIR, "d1", NONE)
 
 
 def test_an_unknown_subscription() -> None:

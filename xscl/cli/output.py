@@ -115,6 +115,8 @@ def match_text(match: Match) -> Iterator[str]:
             other.document == node.document and other.path.startswith(inside) for _, other in bound
         )
         yield f"    {variable} = {one_line(node.path if around else node.value, 100)}"
+    if match.constructed:
+        yield f"    {one_line(match.xml().decode(), 200)}"
 
 
 def tracked(

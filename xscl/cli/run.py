@@ -88,9 +88,13 @@ def run(
         found = sources(inputs or [], stream or [], _streams(engine))
         loaded = load(found, None if at is None else instant(at), native=native)
         write = WRITERS[Format.JSONL if as_json else form]
+        matched = 0
         for match in _matches(engine, loaded.documents):
             write(match)
+            matched += 1
         refused = _report_refused(engine)
+    if not matched:
+        complain(f"no match among {len(loaded.documents)} documents")
     not_read = loaded.refused + refused
     _judge(len(loaded.documents) - refused, not_read, strict=strict)
 

@@ -35,13 +35,23 @@ _WORDS = {
     "CONSTRUCTOR": "an element",
     "$END": "the end of the query",
 }
-_OPERATORS = {"COLON", "PLUS", "MINUS", "DIV", "MOD", "DECORATED", "BRACED", "EQUAL"}
+_OPERATORS = {"VBAR", "COLON", "PLUS", "MINUS", "DIV", "MOD", "DECORATED", "BRACED", "EQUAL"}
+_QUOTES = "\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb"
 _OUTSIDE = (
     ("..", "the parent axis is not part of XSCL", "write the path from the top down"),
     ("::", "axes by name are not part of XSCL", "use / and // and @"),
     ("$", "variables are written without a '$'", "bind with -> and use the bare name"),
     ("|", "unions of paths are not part of XSCL", "use OR between conditions"),
+    ("→", "a variable is bound with two signs", "write ->"),
+    ("==", "equality has one sign", "write ="),
+    *((quote, "this is no quote of XSCL", "write ' or \"") for quote in _QUOTES),
 )
+_WORDS_OUTSIDE = {
+    "WHERE": "conditions on a document stand in [ ], comparisons between documents in { }",
+    "WITHIN": "the window stands last between the braces: {x = y, 3 d}",
+    "ELSE": "ELSE belongs to FOLLOWED BY",
+}
+_WIDEST = 14  # things that may stand at a place: more are no help
 
 
 def fault(source: str, span: Span, message: str, hint: str | None = None) -> QueryError:
@@ -75,23 +85,28 @@ def syntax_fault(source: str, error: UnexpectedInput) -> QueryError:
     at_end = isinstance(error, UnexpectedToken) and error.token.type == "$END"
     offset = len(source.rstrip()) if at_end else max(0, min(offset, len(source)))
     span = Span(offset, offset)
-    for text, message, hint in _OUTSIDE:
+    for text, message, advice in _OUTSIDE:
         if source.startswith(text, offset) or source.startswith(text, max(0, offset - 1)):
-            return fault(source, span, message, hint)
-    expected = _expected(error)
+            return fault(source, span, message, advice)
+    names = _names(error)
+    expected = _expected(names)
     found = "the query ends" if at_end else f"found {_found(source, offset)!r}"
     message = f"{found} where {expected} is expected"
-    return fault(source, span, message, None if at_end else _keyword_hint(source, offset))
+    hint = None if at_end else _hint(source, offset, names)
+    return fault(source, span, message, hint)
 
 
-def _expected(error: UnexpectedInput) -> str:
-    names: set[str] = set()
+def _names(error: UnexpectedInput) -> set[str]:
     if isinstance(error, UnexpectedToken):
-        names = set(error.accepts or error.expected)
-    elif isinstance(error, UnexpectedCharacters):
-        names = set(error.allowed or ())
+        return set(error.accepts or error.expected)
+    return set(error.allowed or ()) if isinstance(error, UnexpectedCharacters) else set()
+
+
+def _expected(names: set[str]) -> str:
+    if names == {"EQUAL"}:
+        return "'='"
     shown = sorted(_WORDS.get(n, n) for n in names - _OPERATORS)
-    if not shown:
+    if not 0 < len(shown) <= _WIDEST:
         return "something else"
     return " or ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
@@ -99,6 +114,20 @@ def _expected(error: UnexpectedInput) -> str:
 def _found(source: str, offset: int) -> str:
     rest = source[offset : offset + 20].split()
     return rest[0] if rest else source[offset : offset + 1]
+
+
+def _hint(source: str, offset: int, names: set[str]) -> str | None:
+    word = _found(source, offset).upper()
+    if word in _WORDS_OUTSIDE:
+        return _WORDS_OUTSIDE[word]
+    near = _keyword_hint(source, offset)
+    if near is not None:
+        return near
+    if "RBRACE" in names and source.startswith(",", offset):
+        return "the window stands last between the braces; NEXT takes none"
+    if "RBRACE" in names and "}" not in source[offset:]:
+        return "a '{' before this is still open"
+    return None
 
 
 def _keyword_hint(source: str, offset: int) -> str | None:

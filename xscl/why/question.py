@@ -148,6 +148,11 @@ def _placed(query: CompiledQuery, names: Sequence[str]) -> tuple[str | None, ...
         by_place: Mapping[int, str | None] = dict(zip(parts, given, strict=True))
         found = [by_place.get(place) for place in range(blocks)]
     needed = set(range(blocks)) - set(_optional(query.normal.form))
+    if len(given) == blocks and None in (found[place] for place in needed):
+        raise XsclError(
+            f"{NONE!r} stands for a block that a match need not have a document of",
+            hint="name a document for each other block",
+        )
     if len(found) > blocks or any(found[place] is None for place in needed):
         raise XsclError(
             f"{_counted(len(names), 'document')} for a query of {_counted(blocks, 'block')}",
