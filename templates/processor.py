@@ -77,7 +77,7 @@ class Processor:
         common = pa.table({"key": interned.keys[interned.known | (documents > 1)]})
         self._connection.register("common", common)
         self._register_batch(_with_keys(witnesses, interned.keys))
-        self._store(witnesses.bindings.num_rows)
+        self._store(witnesses.bindings)
         self.out = {}
         self._filter(witnesses.bindings)
         self._filled = []
@@ -103,7 +103,7 @@ class Processor:
         ):
             self._connection.execute(statement)
         self._store(
-            witnesses.bindings.num_rows,
+            witnesses.bindings,
             "(doc, node) NOT IN (SELECT doc, node FROM state.node)",
             "doc NOT IN (SELECT doc FROM state.times)",
         )
@@ -122,13 +122,13 @@ class Processor:
         for name, table in zip(("binding", "node", "times"), tables, strict=True):
             self._connection.register(f"batch_{name}", table)
 
-    def _store(self, rows: int, new_node: str = "true", new_time: str = "true") -> None:
+    def _store(self, bindings: pa.Table, new_node: str = "true", new_time: str = "true") -> None:
         """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
-        if not rows:
+        if not bindings.num_rows:
             return
         kept = "true"
-        if self._registry.passing():
-            kept = "pair NOT IN (" + ", ".join(map(str, sorted(self._registry.passing()))) + ")"
+        if passing := self._registry.passing(pc.unique(bindings["pair"]).to_pylist()):
+            kept = "pair NOT IN (" + ", ".join(map(str, sorted(passing))) + ")"
         self._connection.execute(
             f"INSERT INTO state.binding SELECT * FROM batch_binding WHERE {kept}"
         )

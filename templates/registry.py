@@ -192,11 +192,9 @@ class Registry:
         names = self._pair_names.get(pair)
         return names is not None and bool(self._pairs[names].keeps)
 
-    def passing(self) -> frozenset[int]:
-        """Return the pairs that only filters use: their witnesses are not kept."""
-        if all(m.template.graph.two_sided for m in self.members.values()):
-            return frozenset()
-        return frozenset(use.number for use in self._pairs.values() if not use.keeps)
+    def passing(self, pairs: Iterable[int]) -> frozenset[int]:
+        """Return those of some pairs that only filters use: their witnesses are not kept."""
+        return frozenset(pair for pair in pairs if not self.is_kept(pair))
 
     def bounds(self) -> Bounds:
         """Return what no registered join of two sides exceeds."""

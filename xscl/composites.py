@@ -83,10 +83,13 @@ def of_document(document: Stored) -> Composite:
     )
 
 
-def absent(documents: int, nodes: int) -> Composite:
+def absent(documents: int, nodes: int, values: int) -> Composite:
     """Return what stands for a part that there is none of."""
     never = -EARLIEST
-    return Composite((ABSENT,) * documents, (-1,) * nodes, (), never, EARLIEST, 0, 0, never, 1, ())
+    return Composite(
+        *((ABSENT,) * documents, (-1,) * nodes, (None,) * values, never, EARLIEST),
+        *(0, 0, never, 1, ()),
+    )
 
 
 def together(parts: Sequence[Composite]) -> Composite:

@@ -236,6 +236,13 @@ class Documents:
         return {row[0]: Stored(*row) for row in rows}
 
 
+def check(documents: Iterable[Document]) -> None:
+    """Raise for the first document that cannot be taken."""
+    for document in documents:
+        _check(document)
+        parse(document.xml)
+
+
 def _check(document: Document) -> None:
     """Raise for a document that no query could be right about."""
     if not document.streams or not all(document.streams):

@@ -18,14 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cep_core.queries import Query
 from feeds.documents import Document
 from templates.processor import Processor
 from templates.registry import Registry
 from xscl.compile import CompiledQuery, compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
-from xscl.documents import Accepted, Documents, Origin
-from xscl.errors import SqlError, XsclError
+from xscl.documents import Accepted, Documents, Origin, check
+from xscl.errors import SqlError, StoreError, XsclError
 from xscl.explain import explain
 from xscl.history import TRIED, Trial, beginning, past, registered
 from xscl.match import Match, Reader, match_of
@@ -85,9 +86,7 @@ class Engine:
         """Put the stored subscriptions into the plan, and give it what it kept."""
         for subscription in self._subscriptions:
             if subscription.relational:
-                query = self._network.relational.plan(
-                    subscription.name, subscription.query, subscription.language, subscription.since
-                )
+                query = self._network.relational.plan_again(subscription)
                 self._numbers.take(_definition(subscription.name, subscription.language))
                 self._network.attach_query(subscription, query)
             elif subscription.template:
@@ -128,9 +127,20 @@ class Engine:
             try:
                 with self._store.transaction():
                     yield
-            except BaseException:
-                self._load()
+            except BaseException as error:
+                self._recover(error)
                 raise
+
+    def _recover(self, error: BaseException) -> None:
+        """Make what is in memory as the store is again; an engine that cannot is closed."""
+        try:
+            self._load()
+        except Exception as again:
+            self._store.close()
+            raise StoreError(
+                f"the engine is closed: after a failure its state could not be read again: {again}",
+                hint="report this as a bug, with the message above",
+            ) from error
 
     # -- Streams and subscriptions ---------------------------------------------------------
 
@@ -149,8 +159,10 @@ class Engine:
         `{"title": str, "price": float}`.  Both have to be set before the stream
         is subscribed to.
         """
-        with self._changing():
-            self._streams.declare(name, lateness, live, attributes)
+        with self._lock:
+            declared = self._streams.checked(name, lateness, live, attributes)
+            with self._changing():
+                self._streams.declare(declared)
 
     def subscribe(
         self,
@@ -216,13 +228,26 @@ class Engine:
             )
         if updates:
             raise XsclError("updates are for queries in XSCL: an event has no versions")
-        with self._changing():
+        with self._lock:
             self._subscriptions.refuse_taken(name)
             since = self._documents.next
             query = self._network.relational.plan(name, text, language, since)
+            try:
+                self._subscriptions.refuse_publisher(
+                    name, query.compiled.reads, query.publishes, relational=True
+                )
+            except XsclError:
+                self._network.relational.remove(name)
+                raise
+            self._attach_query(name, text, language, query, since)
+
+    def _attach_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
+        with self._changing():
             before = 0 if query.publishes is None else self._streams.lateness(query.publishes)
             qid = self._numbers.take(_definition(name, language))
-            added = self._subscriptions.add_query(name, text, language, query, qid, since)
+            added = self._subscriptions.add_query(
+                name, text, language, query, qid, since, self._network.relational.events(query)
+            )
             self._network.attach_query(added, query)
             self._streams.refuse_late(added, before)
             self._subscriptions.save()
@@ -262,10 +287,13 @@ class Engine:
     ) -> Iterator[tuple[str, CompiledQuery]]:
         """Yield names and compiled queries, and refuse what can be refused before any change."""
         names: set[str] = set()
-        for row, (name, query) in enumerate(pairs, 1):
+        for row, (name, text) in enumerate(pairs, 1):
             try:
                 self._subscriptions.refuse_taken(name, names)
-                yield name, self._compile(query)
+                query = self._compile(text)
+                publish = query.normal.publish
+                self._subscriptions.refuse_publisher(name, query.streams, publish, relational=False)
+                yield name, query
             except XsclError as error:
                 if numbered:
                     error.add_note(f"in row {row}, subscription {name!r}")
@@ -278,13 +306,16 @@ class Engine:
         Raises StreamInUse if others read what only it publishes; with `cascade` these are removed,
         too.  Returns the names of what was removed.
         """
-        with self._changing():
+        with self._lock:
             names = self._subscriptions.dependents(name) if cascade else (name,)
-            for one in names:
-                self._remove(one)
-            self._forget()
-            self._set_prompt()
-            self._save_network()
+            if not cascade:
+                self._subscriptions.refuse_orphans(name)
+            with self._changing():
+                for one in names:
+                    self._remove(one)
+                self._forget()
+                self._set_prompt()
+                self._save_network()
         return names
 
     def _remove(self, name: str) -> None:
@@ -292,7 +323,11 @@ class Engine:
         pairs = self._network.pairs(name)
         for number in self._network.numbers(subscription):
             self._numbers.release(number)
+        publish = subscription.publish
+        before = 0 if publish is None else self._streams.lateness(publish)
         self._subscriptions.remove(name)
+        if publish is not None:
+            self._streams.keep_lateness(publish, before)
         self._network.detach(subscription)
         self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
 
@@ -321,8 +356,9 @@ class Engine:
         the (query id, batch id) of a consumer: a batch that was seen before
         changes nothing.
         """
-        if isinstance(documents, Document):
-            documents = (documents,)
+        documents = (documents,) if isinstance(documents, Document) else tuple(documents)
+        if strict:
+            check(documents)
         with self._changing():
             if source is not None and not self._record(source):
                 return self._expand(_RESULTS.empty_table())

@@ -347,7 +347,7 @@ class _Lowering:
         sides = (left, right)[: len(made.parts)]
         layout = Collected(
             tuple(
-                (at, len(side.components), len(side.nodes))
+                (at, len(side.components), len(side.nodes), len(side.values))
                 for at, side in zip(made.parts, sides, strict=True)
             ),
             made.aggregates,

@@ -26,6 +26,7 @@ from xscl.documents import EARLIEST
 from xscl.errors import NameTaken, QueryError, StreamInUse, XsclError
 from xscl.language.syntax import Element, Embedded
 from xscl.operators.record import READERS, Records
+from xscl.results import Subscription
 from xscl.xpath.functions import text_of
 
 LANGUAGES = ("cel",)
@@ -123,6 +124,7 @@ class Relational:
         self._schema = schema
         self._qids: dict[str, int] = {}
         self._adopted: dict[str, Operator] = {}
+        self._schemas: dict[str, Schema] = {}
 
     def __bool__(self) -> bool:
         return bool(self._qids)
@@ -131,8 +133,31 @@ class Relational:
 
     def plan(self, name: str, text: str, language: str, since: int) -> Query:
         """Put a query into the plan; it sees documents that arrive from `since` on."""
+        found = {word: self._schema(word) for word in dict.fromkeys(_WORD.findall(text))}
+        return self._plan(name, text, language, since, found)
+
+    def plan_again(self, subscription: Subscription) -> Query:
+        """Put a registered query into the plan, with the schemas that it had before."""
+        known = json.loads(subscription.events)
+        schemas = {name: schema_from(text) for name, text in known.items()}
+        one = subscription
+        return self._plan(one.name, one.query, one.language, one.since, schemas)
+
+    def events(self, query: Query) -> str:
+        """Return the schemas of the documents that a query reads as events, as text."""
+        read = [name for name in query.compiled.reads if name in self._adopted]
+        return json.dumps({name: schema_as_text(self._schemas[name]) for name in read})
+
+    def _plan(
+        self,
+        name: str,
+        text: str,
+        language: str,
+        since: int,
+        schemas: Mapping[str, Schema | None],
+    ) -> Query:
         try:
-            self._adopt(text)
+            self._adopt(schemas)
             self._core.clock.arrivals = since
             with translated():
                 self._core.register(name, text, language)
@@ -148,7 +173,7 @@ class Relational:
         """Take a query out; raises StreamInUse while others read what it publishes."""
         with translated():
             self._core.unregister(name)
-        del self._qids[name]
+        self._qids.pop(name, None)
         self._release()
 
     def queries(self) -> Iterator[Query]:
@@ -165,11 +190,10 @@ class Relational:
         """Return what a query became in the plan."""
         return self._core.explain(name)
 
-    def _adopt(self, text: str) -> None:
-        """Make streams of events of those streams of documents that a text may read."""
-        for name in dict.fromkeys(_WORD.findall(text)):
-            schema = None if name in self._adopted else self._schema(name)
-            if schema is None:
+    def _adopt(self, schemas: Mapping[str, Schema | None]) -> None:
+        """Make streams of events of streams of documents, those whose schema is known."""
+        for name, schema in schemas.items():
+            if schema is None or name in self._adopted:
                 continue
             source = self._source(name)
             wanted = Wanted("record", schema, (source,), width=len(schema))
@@ -181,6 +205,7 @@ class Relational:
                 self._core.plan.release(operator)
                 raise
             self._adopted[name] = operator
+            self._schemas[name] = schema
 
     def _release(self) -> None:
         """Give back the streams that no query reads."""
@@ -188,6 +213,7 @@ class Relational:
         for name in self._adopted.keys() - read:
             self._core.disown(name)
             self._core.plan.release(self._adopted.pop(name))
+            del self._schemas[name]
 
     # -- Results ---------------------------------------------------------------------------
 

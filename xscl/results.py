@@ -24,7 +24,8 @@ class Subscription:
     that its results bind, in their order, each with the place of its document
     among a result's.  It sees documents whose `first` is at least `since`.
     `ordered`: an operator over time is in it.  `columns` are the attributes of
-    what a query in another `language` finds.
+    what a query in another `language` finds, `events` the schemas (as text) of
+    the documents that it reads as events.
     """
 
     number: int
@@ -41,6 +42,7 @@ class Subscription:
     ordered: bool = False
     language: str = XSCL
     columns: tuple[str, ...] = ()
+    events: str = ""
 
     @property
     def relational(self) -> bool:

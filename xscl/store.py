@@ -40,7 +40,7 @@ CREATE TABLE state.subscription(
     number INTEGER, name VARCHAR, query VARCHAR, template INTEGER, qid INTEGER,
     outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
     publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
-    columns VARCHAR[]);
+    columns VARCHAR[], events VARCHAR);
 CREATE TABLE state.core(snapshot BLOB);
 CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT);
 CREATE TABLE state.result(

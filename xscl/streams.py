@@ -7,6 +7,7 @@ its attributes are those that its query constructs.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from cep_core import Schema
 from xscl.compile import CompiledQuery
@@ -23,6 +24,16 @@ from xscl.relational import (
 from xscl.results import Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What is known of a stream: its lateness in ticks, its attributes if any are."""
+
+    name: str
+    lateness: int
+    live: bool
+    schema: Schema | None
 
 
 class Streams:
@@ -42,10 +53,13 @@ class Streams:
             if attributes is not None:
                 self._declared[name] = schema_from(attributes)
 
-    def declare(
+    def checked(
         self, name: str, lateness: str | int, live: bool, attributes: Attributes | None
-    ) -> None:
-        """Set what is known of a stream; raises StreamInUse if that would change what is kept."""
+    ) -> Declared:
+        """Return what is to be known of a stream.
+
+        Raises StreamInUse if that would change what readers keep.
+        """
         ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
         if not 0 <= ticks <= MAX_LATENESS:
             raise XsclError(
@@ -53,15 +67,27 @@ class Streams:
             )
         schema = self._declared.get(name) if attributes is None else schema_of(attributes)
         self._refuse_changes(name, ticks, schema)
+        return Declared(name, ticks, live, schema)
+
+    def declare(self, one: Declared) -> None:
+        """Set what is known of a stream."""
         self._store.fetch(
             "INSERT INTO state.stream VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE"
             " SET lateness = excluded.lateness, live = excluded.live,"
             " attributes = excluded.attributes",
-            [name, ticks, live, schema_as_text(schema)],
+            [one.name, one.lateness, one.live, schema_as_text(one.schema)],
         )
-        self._latenesses[name] = ticks
-        if schema is not None:
-            self._declared[name] = schema
+        self._latenesses[one.name] = one.lateness
+        if one.schema is not None:
+            self._declared[one.name] = one.schema
+
+    def keep_lateness(self, stream: str, lateness: int) -> None:
+        """Let a stream that is read stay as late as its readers have been told.
+
+        It may have lost a publisher that was the reason.
+        """
+        if self._subscriptions.readers(stream) and self.lateness(stream) < lateness:
+            self.declare(Declared(stream, lateness, False, self._declared.get(stream)))
 
     def _refuse_changes(self, name: str, ticks: int, schema: Schema | None) -> None:
         readers = self._subscriptions.readers(name)

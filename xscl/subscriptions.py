@@ -82,7 +82,7 @@ class Subscriptions:
     ) -> Subscription:
         """Register a query, which is planned, under a name; `save` makes it durable."""
         self.refuse_taken(name)
-        self._refuse_cycle(name, compiled.streams, compiled.normal.publish)
+        self.refuse_publisher(name, compiled.streams, compiled.normal.publish, relational=False)
         root = planned.root
         assert root is not None
         normal = compiled.normal
@@ -107,12 +107,22 @@ class Subscriptions:
         return subscription
 
     def add_query(
-        self, name: str, text: str, language: str, query: Query, qid: int, since: int
+        self,
+        name: str,
+        text: str,
+        language: str,
+        query: Query,
+        qid: int,
+        since: int,
+        events: str,
     ) -> Subscription:
-        """Register a relational query, which is planned, under a name."""
+        """Register a relational query, which is planned, under a name.
+
+        `events` are the schemas of the documents that it reads as events.
+        """
         self.refuse_taken(name)
         reads = tuple(dict.fromkeys(query.compiled.reads))
-        self._refuse_cycle(name, reads, query.publishes)
+        self.refuse_publisher(name, reads, query.publishes, relational=True)
         subscription = Subscription(
             *(self._next, name, text, 0, qid, (), since),
             publish=query.publishes,
@@ -120,6 +130,7 @@ class Subscriptions:
             ordered=True,
             language=language,
             columns=query.schema.names,
+            events=events,
         )
         self._next += 1
         self._know(subscription)
@@ -135,7 +146,7 @@ class Subscriptions:
     def remove(self, name: str) -> None:
         """Remove a subscription; raises StreamInUse while others read what it publishes."""
         subscription = self[name]
-        self._refuse_orphans(subscription)
+        self.refuse_orphans(name)
         del self._by_name[name]
         for stream in subscription.reads:
             del self._readers[stream][name]
@@ -194,10 +205,21 @@ class Subscriptions:
                 hint="unsubscribe it first, or choose another name",
             )
 
-    def _refuse_cycle(self, name: str, reads: Iterable[str], target: str | None) -> None:
-        """Raise if the stream that a query publishes would reach the query itself."""
+    def refuse_publisher(
+        self, name: str, reads: Iterable[str], target: str | None, *, relational: bool
+    ) -> None:
+        """Raise if the stream that a query publishes would reach the query itself.
+
+        Or if others publish it in another language: the rows of one stream have one schema.
+        """
         if target is None:
             return
+        for other in self.publishers(target):
+            if other.relational != relational:
+                raise NameTaken(
+                    f"{other.name!r} publishes the stream {target!r} in {other.language}",
+                    hint="publish under another name",
+                )
         published: dict[str, set[str]] = {}
         for subscription in self:
             if subscription.publish is not None:
@@ -212,7 +234,9 @@ class Subscriptions:
                     hint="publish under another name",
                 )
 
-    def _refuse_orphans(self, subscription: Subscription) -> None:
+    def refuse_orphans(self, name: str) -> None:
+        """Raise if others read what only this subscription publishes."""
+        subscription = self[name]
         stream = subscription.publish
         if stream is None or len(self.publishers(stream)) > 1:
             return
@@ -257,13 +281,14 @@ def _from_row(
     *rest: Any,
 ) -> Subscription:
     named = tuple(zip(places, outputs, strict=True))
-    since, distinct, updates, publish, reads, ordered, language, columns = rest
+    since, distinct, updates, publish, reads, ordered, language, columns, events = rest
     return Subscription(
         *(number, name, query, template, qid, named, since, distinct, updates, publish),
         tuple(reads),
         ordered,
         language,
         tuple(columns),
+        events,
     )
 
 
@@ -294,6 +319,7 @@ _SCHEMA = pa.schema(
         ("ordered", pa.bool_()),
         ("language", pa.string()),
         ("columns", pa.list_(pa.string())),
+        ("events", pa.string()),
     ]
 )
 
@@ -316,6 +342,7 @@ def _table(subscriptions: list[Subscription]) -> pa.Table:
             s.ordered,
             s.language,
             list(s.columns),
+            s.events,
         )
         for s in subscriptions
     ]

@@ -15,10 +15,10 @@ from xscl.xpath.functions import text_of
 class Collected(NamedTuple):
     """Where a row has its parts and its aggregates, by position among its values.
 
-    A part that a row does not have (after ELSE) has so many components and nodes.
+    A part that a row does not have (after ELSE) has so many components, nodes and values.
     """
 
-    parts: tuple[tuple[int, int, int], ...]
+    parts: tuple[tuple[int, int, int, int], ...]
     aggregates: tuple[int, ...]
 
 
@@ -63,8 +63,7 @@ class Collect(MOp):
             self._epoch = row[1]
             self._seen.clear()
         parts = [
-            cast(Composite | None, row[VALUES + at]) or absent(documents, nodes)
-            for at, documents, nodes in self._parts
+            cast(Composite | None, row[VALUES + at]) or absent(*sizes) for at, *sizes in self._parts
         ]
         texts = tuple(text_of(row[VALUES + at]) or "" for at in self._aggregates)
         made = over_time(parts, texts, row)

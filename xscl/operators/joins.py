@@ -125,7 +125,7 @@ class Joins:
         leaves: Leaves,
         batch: Batch,
         clock: Clock,
-        passing: Callable[[], frozenset[int]],
+        passing: Callable[[Iterable[int]], frozenset[int]],
         found: Callable[[pa.Table], None],
     ) -> None:
         self.templates: dict[TemplateJoin, None] = {}
@@ -175,9 +175,8 @@ class Joins:
         found = self._processor.join(witnesses)
         if found.num_rows and self._leaves:
             found = self._apart(found)
-        kept = pc.invert(
-            pc.is_in(witnesses.bindings["pair"], pa.array(self._passing(), pa.int32()))
-        )
+        passing = self._passing(pc.unique(witnesses.bindings["pair"]).to_pylist())
+        kept = pc.invert(pc.is_in(witnesses.bindings["pair"], pa.array(passing, pa.int32())))
         columns = (witnesses.bindings["doc"].filter(kept), found["doc1"], found["doc2"])
         self.documents.update(doc for column in columns for doc in pc.unique(column).to_pylist())
         self._found(found)

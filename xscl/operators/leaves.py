@@ -15,7 +15,8 @@ import pyarrow as pa
 from templates.relations import BINDINGS, NODES, TIMES, VALUES, Pair, Witnesses
 from xscl.composites import Composite, item_at
 from xscl.language.parser import parse_operand
-from xscl.language.syntax import Operand
+from xscl.language.scope import leaves
+from xscl.language.syntax import Operand, VariablePath
 from xscl.residual import texts_of
 from xscl.xpath.tree import Tree
 
@@ -33,6 +34,7 @@ class _Entry:
     position: int
     operand: Operand
     alone: bool  # the pair is of the leaf with itself
+    constant: bool  # the operand has no variable
 
 
 class Leaves:
@@ -50,9 +52,10 @@ class Leaves:
         found = _DEFINITION.fullmatch(pair.second)
         assert found is not None
         assert found[2] is not None
-        entry = _Entry(
-            pair.number, int(found[2]), parse_operand(found[3]), pair.first == pair.second
-        )
+        operand = parse_operand(found[3])
+        constant = not any(isinstance(leaf, VariablePath) for leaf in leaves(operand))
+        alone = pair.first == pair.second
+        entry = _Entry(pair.number, int(found[2]), operand, alone, constant)
         self._streams.setdefault(int(found[1]), {})[pair.number] = entry
 
     def remove(self, pair: int) -> None:
@@ -98,7 +101,7 @@ class Leaves:
         )
 
     def _texts(self, composite: Composite, entry: _Entry) -> list[str]:
-        if not composite.nodes and not composite.values:
+        if entry.constant:
             return texts_of(entry.operand)("")
         item = item_at(composite, entry.position, self._tree)
         return [] if item is None else texts_of(entry.operand)(item)
