@@ -15,7 +15,7 @@ from itertools import combinations
 from typing import TypeAlias, assert_never
 
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph, Node, minor
-from xscl.errors import QueryError
+from xscl.errors import QueryError, TooComplex
 from xscl.language.normalform import (
     Absent,
     Folded,
@@ -211,6 +211,18 @@ class CompiledQuery:
 
 def compile_query(source: str) -> CompiledQuery:
     """Return a query ready to be registered; raises QueryError."""
+    try:
+        return _compiled(source)
+    except RecursionError:
+        raise too_deep(source) from None
+
+
+def too_deep(source: str) -> TooComplex:
+    """Return the error for a query that is nested more deeply than Python's stack allows."""
+    return TooComplex("the query is nested too deeply", source, 1, 1, "make several queries of it")
+
+
+def _compiled(source: str) -> CompiledQuery:
     normal = normalise(parse(source), source)
     for block in normal.blocks:
         _refuse_impossible(block.steps, source)

@@ -31,6 +31,7 @@ from cep_core.expressions import And as Both
 from cep_core.expressions import Call as Apply
 from cep_core.expressions import Not as Negated
 from cep_core.expressions import Or as Either
+from xscl.composites import Composite
 from xscl.language import syntax
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.syntax import Decorated, Operand, Predicate, VariablePath
@@ -84,10 +85,17 @@ class Timing:
 
 
 def timing(
-    form: Following | Folded | Absent, left: tuple[str, ...], right: tuple[str, ...]
+    form: Following | Folded | Absent,
+    left: tuple[str, ...],
+    right: tuple[str, ...],
+    *,
+    versions: bool = False,
 ) -> Timing:
-    """Return the algebra of an operator whose inputs have variables of these names."""
-    writer = _Writer(Columns(left), Columns(right))
+    """Return the algebra of an operator whose inputs have variables of these names.
+
+    With `versions` a document may come again, as a new version, which it is not paired with.
+    """
+    writer = _Writer(Columns(left), Columns(right), versions)
     match form:
         case Following(predicate=predicate):
             return writer.following(predicate)
@@ -102,7 +110,8 @@ def timing(
 class _Writer:
     """Writes predicates as expressions over the columns of both inputs."""
 
-    def __init__(self, left: Columns, right: Columns) -> None:
+    def __init__(self, left: Columns, right: Columns, versions: bool) -> None:
+        self._versions = versions
         self._left = left
         self._right = right
         self._literals: list[Any] = []
@@ -113,7 +122,7 @@ class _Writer:
 
     def following(self, predicate: Predicate | None) -> Timing:
         """Return NEXT; what concerns the left row alone is tested before it waits."""
-        whole = self._conjuncts(predicate)
+        whole = [*self._conjuncts(predicate), *self._apart(0)]
         own = [one for one in whole if _reads(one) == {1}]
         rest = [one for one in whole if _reads(one) != {1}]
         left: Node = self._stream(LEFT, self._left)
@@ -125,7 +134,7 @@ class _Writer:
 
     def absent(self, predicate: Predicate | None, window: int, otherwise: bool) -> Timing:
         """Return NOT FOLLOWED BY, or FOLLOWED BY ... ELSE."""
-        holds = _all(self._conjuncts(predicate))
+        holds = _all([*self._conjuncts(predicate), *self._apart(0)])
         length = self._literal(window, int)
         left, right = self._stream(LEFT, self._left), self._stream(RIGHT, self._right)
         schema = self._paired() if otherwise else self._left.schema
@@ -166,7 +175,7 @@ class _Writer:
         return Iterate(
             self._stream(LEFT, self._left),
             self._stream(RIGHT, self._right),
-            _all(predicate),
+            _all([*predicate, *self._apart(0, len(self._left.schema))]),
             _all(again),
             tuple(made),
             tuple(initial),
@@ -195,6 +204,13 @@ class _Writer:
                 return [one for part in parts for one in self._conjuncts(part)]
             case _:
                 return [self._condition(predicate)]
+
+    def _apart(self, *places: int) -> list[Expression]:
+        """Return that the right composite has no document of those at these places on the left."""
+        if not self._versions:
+            return []
+        new = Column(2, 0)
+        return [Negated(Apply(_name("shared"), (Column(1, place), new))) for place in places]
 
     def _condition(self, predicate: Predicate) -> Expression:
         match predicate:
@@ -310,6 +326,11 @@ def _name(function: str) -> str:
     return f"xpath_{function.replace('-', '_')}"
 
 
+def _share(one: Composite, other: Composite) -> bool:
+    """Whether two composites have a document in common, or versions of one."""
+    return not set(one.bases).isdisjoint(other.bases)
+
+
 FUNCTIONS_OVER_TIME: dict[str, Function] = {
     **{
         _name(one.name): Function(
@@ -318,6 +339,7 @@ FUNCTIONS_OVER_TIME: dict[str, Function] = {
         for one in FUNCTIONS.values()
     },
     _name("text"): Function(text_of, (float,), str),
+    _name("shared"): Function(_share, (object, object), bool),
     _name("div"): Function(arithmetic("div"), (float, float), float),
     _name("mod"): Function(arithmetic("mod"), (float, float), float),
 }

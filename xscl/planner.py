@@ -17,13 +17,22 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import assert_never
 
+from cep_core import CepError
 from cep_core.algebra import Node
 from cep_core.mop import Operator, Wanted
 from cep_core.plan import Plan
 from cep_core.planning import wanted
 from cep_core.steps import Reference, Step, steps_of
 from templates.registry import Placed, Registry
-from xscl.compile import CompiledJoin, CompiledQuery, JoinedParts, Part, Timed, Witnessed
+from xscl.compile import (
+    CompiledJoin,
+    CompiledQuery,
+    JoinedParts,
+    Part,
+    Timed,
+    Witnessed,
+    too_deep,
+)
 from xscl.language.normalform import Folded
 from xscl.language.scope import with_leaves, with_operands
 from xscl.language.syntax import Operand, Predicate, VariablePath
@@ -102,8 +111,10 @@ class Planner:
     def plan(self, query: CompiledQuery, since: int, updates: bool) -> Planned:
         """Put a query into the plan.  It sees documents that arrive from `since` on."""
         lowering = _Lowering(self, query, since, updates)
-        root = lowering.lower(query.root)
-        lowering.planned.root = root
+        try:
+            lowering.planned.root = lowering.lower(query.root)
+        except (CepError, RecursionError, SyntaxError):  # expressions become nested Python code
+            raise too_deep(query.source) from None
         return lowering.planned
 
     def plan_row(self, placed: Placed, streams: Sequence[str]) -> Planned:
@@ -311,7 +322,7 @@ class _Lowering:
             one.waits and not isinstance(below, Timed)
             for one, below in ((left, part.left), (right, part.right))
         )
-        made = timing(part.form, left.names, right.names)
+        made = timing(part.form, left.names, right.names, versions=self._updates)
         inputs = {
             name: self._attributes(one.operator, columns)
             for name, one, columns in (

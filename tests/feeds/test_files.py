@@ -8,6 +8,7 @@ import json
 import os
 import tarfile
 import zipfile
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -274,6 +275,7 @@ def test_gzip_of_one_file(tmp_path: Path) -> None:
         (zipped({"z": zipped({"a": b"<a/>"})}), "archive_nested: an archive in an archive"),
         (tarred({"z": gzip.compress(b"<a/>")}, "w"), "archive_nested: an archive in an archive"),
     ],
+    ids=count(),
 )
 def test_bad_archives(tmp_path: Path, body: bytes, reason: str) -> None:
     ((_, said, _),) = rejections(write(tmp_path / "x", body))

@@ -30,6 +30,9 @@ from xscl.language.syntax import (
 )
 from xscl.language.valuejoin import Disjunct, Side, value_joins
 
+LONGEST = 1 << 60
+"""The longest window, in ticks, of an operator that waits for its end."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scan:
@@ -263,6 +266,8 @@ class _Reader:
         left, right, scope = self._inputs(expression)
         predicate = self._resolved(expression.predicate, scope)
         window = expression.window.ticks
+        if window is not None and window > LONGEST:
+            raise fault(self.source, expression.window.span, "this window is too long")
         if window is None:
             name = "NOT FOLLOWED BY" if expression.negated else "FOLLOWED BY ... ELSE"
             raise fault(
