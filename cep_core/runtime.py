@@ -126,6 +126,7 @@ class Lane:
         self.clock = clock
         self._batch = batch
         self.closed = BEGINNING  # epochs before it are closed
+        self.changed = False  # since somebody looked: rows have come to wait, epochs have passed
         self.now: int | None = None  # the epoch that is being processed
         self.fresh: set[tuple[Port, int]] | None = None  # during a replay: what it is for
         self.connected: list[tuple[Port, int]] | None = None  # what a registration connects
@@ -179,6 +180,7 @@ class Lane:
         if time < watermark:
             self._late(row, watermark, port.mop)
         else:
+            self.changed = True
             waiting = self._rows.get(time)
             if waiting is None:
                 self._rows[time] = [(port, row, members)]
@@ -193,6 +195,7 @@ class Lane:
         if watermark > self.closed:
             self.closed = watermark
         while self._evictions and self._evictions[0][0] < self.closed:
+            self.changed = True
             heappop(self._evictions)[2].evict(self.closed)
 
     def drain(self) -> None:
@@ -208,6 +211,7 @@ class Lane:
         return min(row, timer)
 
     def _process(self, time: int) -> None:
+        self.changed = True
         self.now = time
         self.closed = time
         self.clock.closing = time + self.lateness

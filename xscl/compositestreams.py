@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pyarrow as pa
+
 from xscl.store import Store
 
 
@@ -22,6 +24,7 @@ class CompositeStreams:
         self._definitions: dict[int, str] = dict(rows)
         self._numbers = {definition: number for number, definition in rows}
         self._uses: Counter[int] = Counter()
+        self._new: list[tuple[int, str]] = []
         self._lowest = min(self._definitions, default=0)
 
     def take(self, definition: str) -> int:
@@ -31,11 +34,16 @@ class CompositeStreams:
             number = self._lowest = self._lowest - 1
             self._numbers[definition] = number
             self._definitions[number] = definition
-            self._store.fetch(
-                "INSERT INTO state.composite_stream VALUES (?, ?)", [number, definition]
-            )
+            self._new.append((number, definition))
         self._uses[number] += 1
         return number
+
+    def save(self) -> None:
+        """Write what is new."""
+        columns = list(zip(*self._new, strict=True)) or [(), ()]
+        arrays = [pa.array(columns[0], pa.int32()), pa.array(columns[1], pa.string())]
+        self._store.insert("state.composite_stream", pa.table(arrays, ["number", "definition"]))
+        self._new.clear()
 
     def release(self, number: int) -> None:
         """Use a number once less; forget it with its last use."""

@@ -41,6 +41,9 @@ from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
 from xscl.why import Read, Why, asked, why
 
+FORGOTTEN_AFTER = 64
+"""Pushes from one look for texts that operators over time need no more to the next."""
+
 
 class Engine:
     """A set of subscriptions over streams of documents.
@@ -69,6 +72,7 @@ class Engine:
         self._streams = Streams(self._store, self._subscriptions, self._compile)
         self._numbers = CompositeStreams(self._store)
         self._accepted: list[Accepted] = []
+        self._pushes = 0
         self._network = Network(
             self._registry,
             self._processor,
@@ -251,6 +255,7 @@ class Engine:
             self._network.attach_query(added, query)
             self._streams.refuse_late(added, before)
             self._subscriptions.save()
+            self._numbers.save()
             self._set_prompt()
             self._save_network()
 
@@ -267,7 +272,7 @@ class Engine:
                 self._register(compiled, updates, self._documents.next)
 
     def _register(
-        self, compiled: Iterable[tuple[str, CompiledQuery]], updates: bool, since: int
+        self, compiled: Sequence[tuple[str, CompiledQuery]], updates: bool, since: int
     ) -> None:
         """Plan queries; they see documents that arrive from `since` on."""
         for name, query in compiled:
@@ -278,9 +283,11 @@ class Engine:
             self._network.attach(added, planned)
             self._streams.refuse_late(added, before)
         self._subscriptions.save()
+        self._numbers.save()
         self._read_pairs()
         self._set_prompt()
-        self._save_network()
+        if any(self._subscriptions[name].ordered for name, _ in compiled):
+            self._save_network()
 
     def _compiled(
         self, pairs: Iterable[tuple[str, str]], numbered: bool
@@ -310,12 +317,14 @@ class Engine:
             names = self._subscriptions.dependents(name) if cascade else (name,)
             if not cascade:
                 self._subscriptions.refuse_orphans(name)
+            ordered = any(self._subscriptions[one].ordered for one in names)
             with self._changing():
                 for one in names:
                     self._remove(one)
                 self._forget()
                 self._set_prompt()
-                self._save_network()
+                if ordered:
+                    self._save_network()
         return names
 
     def _remove(self, name: str) -> None:
@@ -386,9 +395,12 @@ class Engine:
         self._documents.keep_texts(self._accepted, touched)
         self._accepted.clear()
         self._store_late()
-        if self._processor.evict(self._documents.clock):
+        self._pushes += 1
+        waits = self._network.ordered and not self._pushes % FORGOTTEN_AFTER
+        if self._processor.evict(self._documents.clock) or waits:
             self._forget()
-        self._save_network()
+        if self._network.take_changed():
+            self._save_network()
         self._documents.finish()
         self._store.set_meta(
             position=self._position,

@@ -23,6 +23,7 @@ from cep_core import Schema
 from cep_core.channels import members_of
 from cep_core.events import Row
 from cep_core.mop import MOp, Operator, Wanted
+from cep_core.operators.join import WindowJoin
 from cep_core.operators.state import State
 from cep_core.plan import Builder, Plan
 from cep_core.queries import Query
@@ -112,6 +113,7 @@ class Network:
         )
         self._planned: dict[str, Planned] = {}
         self._ordered: dict[str, None] = {}  # subscriptions with operators over time
+        self._numbered: Numbering | None = None  # None: since the plan has changed
         self._received: Counter[int] = Counter()  # subscriptions by their stream of results
         self._outlets: dict[int, Outlet] = {}
         self._publishers: dict[str, Publisher] = {}
@@ -149,6 +151,7 @@ class Network:
         """Let a subscription have what its query yields."""
         root = planned.root
         assert root is not None
+        self._numbered = None
         self._planned[subscription.name] = planned
         self._received[subscription.qid] += 1
         if planned.ordered:
@@ -171,6 +174,7 @@ class Network:
 
     def attach_query(self, subscription: Subscription, query: Query) -> None:
         """Let a subscription have what a relational query finds."""
+        self._numbered = None
         self.relational.attach(subscription.name, subscription.qid)
         if subscription.publish is not None:
             assert query.root is not None
@@ -185,6 +189,7 @@ class Network:
 
     def detach(self, subscription: Subscription) -> tuple[int, ...]:
         """Take a subscription out; return the pairs of variables that nothing uses any more."""
+        self._numbered = None
         publisher = self._publishers.pop(subscription.name, None)
         if publisher is not None:
             publisher.close()
@@ -343,6 +348,17 @@ class Network:
         """Whether there is any operator over time."""
         return bool(self._ordered or self.relational)
 
+    def take_changed(self) -> bool:
+        """Return whether operators over time may keep something else than when this was asked last.
+
+        That an epoch is closed in which nothing waited is no change: the clock says it, too.
+        """
+        lanes = list(self.core.plan.lanes.values())
+        changed = any(lane.changed for lane in lanes)
+        for lane in lanes:
+            lane.changed = False
+        return changed or any(isinstance(mop, WindowJoin) for mop in self.core.plan.mops)
+
     def snapshot(self) -> bytes:
         """Return what operators over time keep."""
         return _CODEC.packed(state_of(self.core.plan, self._numbering(), _CODEC))
@@ -352,8 +368,10 @@ class Network:
         load_state(self.core.plan, self._numbering(), _CODEC.unpacked(data))
 
     def _numbering(self) -> Numbering:
-        held = [self._planned[name].held for name in self._ordered]
-        return Numbering(self.core.plan, [*held, *self.relational.held()])
+        if self._numbered is None:
+            held = [self._planned[name].held for name in self._ordered]
+            self._numbered = Numbering(self.core.plan, [*held, *self.relational.held()])
+        return self._numbered
 
     def take_late(self) -> list[tuple[int, int, tuple[str, ...]]]:
         """Return the documents that came too late since the last time, when, and for what."""
