@@ -224,6 +224,23 @@ class Documents:
             self._trees.popitem(last=False)
         return tree
 
+    def read(self, docs: Iterable[int]) -> None:
+        """Read documents whose nodes are about to be asked for, in one go.
+
+        They are at hand until 256 others have been asked for.
+        """
+        missing = {doc for doc in docs if doc not in self._trees and doc not in self._arrived}
+        if len(missing) < 2:
+            return
+        listed = pa.table({"doc": pa.array(sorted(missing), pa.int64())})
+        self._store.connection.register("asked", listed)
+        for doc, xml in self._store.fetch(
+            "SELECT doc, xml FROM state.text SEMI JOIN asked USING (doc)"
+        ):
+            self._trees[doc] = number_nodes(parse(xml))
+        while len(self._trees) > TREES:
+            self._trees.popitem(last=False)
+
     def stored(self, docs: set[int]) -> dict[int, Stored]:
         """Return what matches need to know of documents."""
         self._store.connection.register(

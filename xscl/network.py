@@ -134,7 +134,7 @@ class Network:
             ),
             "template_join": template_join,
             "refine": lambda plan, wanted, number: Refine(
-                wanted, number, tree, plan.batch, plan.clock
+                wanted, number, tree, self._documents.read, plan.batch, plan.clock
             ),
             "attributes": lambda plan, wanted, number: Attributes(wanted, number, tree),
             "collect": lambda plan, wanted, number: Collect(wanted, number),

@@ -6,7 +6,7 @@ one, so doubles are looked for within a round only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, cast
 
 from cep_core.channels import Channel, Members, Port, members_of
@@ -18,6 +18,9 @@ from xscl.language.scope import variables
 from xscl.language.syntax import Predicate
 from xscl.residual import Test, compiled
 from xscl.xpath.tree import Tree
+
+READ_AHEAD = 64
+"""Candidates whose documents are read in one go."""
 
 
 class Refinement(NamedTuple):
@@ -42,12 +45,14 @@ class Refine(MOp):
         first: Wanted,
         number: int,
         tree: Callable[[int], Tree],
+        read: Callable[[Iterable[int]], None],
         batch: Batch,
         clock: Clock,
     ) -> None:
         super().__init__(first, number)
         self.depth = 3
         self._tree = tree
+        self._read = read
         self._batch = batch
         self._clock = clock
         self._output = Channel(self, False)
@@ -86,11 +91,18 @@ class Refine(MOp):
     def run(self) -> None:
         """Test the candidates, and hand on those that pass, each once."""
         candidates, self._candidates = self._candidates, []
+        # Those of the same documents one after the other, so that each document is read once.
+        candidates.sort(key=lambda one: (sorted(one[1].docs), one[0]))
         passed: dict[tuple[tuple[int, ...], tuple[int, ...]], Composite] = {}
-        for index, candidate in candidates:
-            made = candidate._replace(nodes=tuple(candidate.nodes[i] for i in self._orders[index]))
-            if (made.docs, made.nodes) not in passed and self._passes(index, made):
-                passed[made.docs, made.nodes] = made
+        for start in range(0, len(candidates), READ_AHEAD):
+            part = candidates[start : start + READ_AHEAD]
+            if any(self._tests):
+                self._read({doc for _, candidate in part for doc in candidate.docs})
+            for index, candidate in part:
+                order = self._orders[index]
+                made = candidate._replace(nodes=tuple(candidate.nodes[i] for i in order))
+                if (made.docs, made.nodes) not in passed and self._passes(index, made):
+                    passed[made.docs, made.nodes] = made
         members = members_of([operator.slot for operator in self.operators])
         for made in sorted(passed.values(), key=lambda one: (one.rank, one.docs, one.nodes)):
             self._clock.now = made.clock
