@@ -29,13 +29,14 @@ from xscl.documents import Accepted, Documents, Origin, check
 from xscl.errors import SqlError, StoreError, XsclError
 from xscl.explain import explain
 from xscl.history import TRIED, Trial, beginning, past, registered
-from xscl.match import Match, Reader, match_of
+from xscl.match import Match, Reader, groups_of, output_of
 from xscl.matches import Matches
 from xscl.network import Network
+from xscl.outlets import Published
 from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.relational import LANGUAGES, Attributes
 from xscl.relations import Relations
-from xscl.results import XSCL, Results, Subscription, result_of
+from xscl.results import XSCL, Results, Subscription
 from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
@@ -433,29 +434,17 @@ class Engine:
         if self._network.ordered:
             self._store.fetch("INSERT INTO state.core VALUES (?)", [self._network.snapshot()])
 
-    def _publish(self, subscription: Subscription, composites: list[Composite]) -> None:
-        """Take the output documents of matches in: what their subscription publishes."""
-        assert subscription.publish is not None
-        seen = [
-            one
-            for one in composites
-            if one.first >= subscription.since and (subscription.updates or one.version == 1)
-        ]
-        groups: dict[tuple[int, ...], list[Composite]] = {}
-        for one in seen:
-            groups.setdefault(one.docs, []).append(one)
-        stored = self._documents.stored({doc for one in seen for doc in one.sources})
-        documents = []
-        for group in groups.values():
-            for ones in [group] if subscription.distinct else [[one] for one in group]:
-                match = match_of(subscription, result_of(ones, stored), self._reader)
-                document = Document(
-                    subscription.publish, match.id, match.t1, match.xml(), match.history
-                )
-                first = ones[0]
-                origin = Origin(first.clock, first.rank + 1, first.first, first.version)
-                documents.append((document, origin))
-        accepted = self._documents.accept(documents)
+    def _publish(self, found: Sequence[Published]) -> None:
+        """Take the output documents of matches in: what their subscriptions publish."""
+        sources = {doc for _, composites in found for one in composites for doc in one.sources}
+        stored = self._documents.stored(sources)
+        accepted = self._documents.accept(
+            [
+                (output_of(subscription, group, stored, self._reader), _place(group[0]))
+                for subscription, composites in found
+                for group in groups_of(subscription, composites)
+            ]
+        )
         self._accepted.extend(accepted)
         self._network.take(accepted)
 
@@ -613,6 +602,11 @@ _RESULTS = pa.schema(
         ("nodes", pa.list_(pa.int32())),
     ]
 )
+
+
+def _place(composite: Composite) -> Origin:
+    """Return the place of what is published of a composite: right after it."""
+    return Origin(composite.clock, composite.rank + 1, composite.first, composite.version)
 
 
 def _definition(name: str, language: str) -> str:

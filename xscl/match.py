@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from feeds.documents import Document
 from xscl.compile import CompiledQuery
+from xscl.composites import Composite
 from xscl.construct import constructed, constructed_document, default_document, row_document
 from xscl.documents import Stored
-from xscl.results import Result, Subscription
+from xscl.results import Result, Subscription, result_of
 from xscl.xpath.bind import bind
 from xscl.xpath.pattern import Pattern
 from xscl.xpath.tree import Tree
@@ -208,6 +210,30 @@ def match_of(subscription: Subscription, result: Result, reader: Reader) -> Matc
     """Return the match that a result is for a subscription."""
     made = EventMatch if subscription.relational else Match
     return made(subscription, result, reader)
+
+
+def groups_of(
+    subscription: Subscription, composites: Iterable[Composite]
+) -> Iterator[list[Composite]]:
+    """Yield those composites that each match of a subscription is made of, if it sees them."""
+    groups: dict[tuple[int, ...], list[Composite]] = {}
+    for one in composites:
+        if one.first >= subscription.since and (subscription.updates or one.version == 1):
+            groups.setdefault(one.docs, []).append(one)
+    for group in groups.values():
+        yield from [group] if subscription.distinct else [[one] for one in group]
+
+
+def output_of(
+    subscription: Subscription,
+    group: Sequence[Composite],
+    stored: Mapping[int, Stored],
+    reader: Reader,
+) -> Document:
+    """Return the document that a subscription publishes for a match."""
+    assert subscription.publish is not None
+    match = match_of(subscription, result_of(group, stored), reader)
+    return Document(subscription.publish, match.id, match.t1, match.xml(), match.history)
 
 
 def _node(document: str, tree: Tree, number: int) -> Node:

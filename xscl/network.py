@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -43,7 +43,7 @@ from xscl.operators.leaves import Leaves, is_leaf
 from xscl.operators.record import Record, Records
 from xscl.operators.refine import Refine
 from xscl.operators.scan import XPathScan
-from xscl.outlets import Outlet, Publisher, composite_in
+from xscl.outlets import Outlet, Published, Publisher, Publishing, composite_in
 from xscl.overtime import FUNCTIONS_OVER_TIME
 from xscl.planner import Planned, Planner
 from xscl.relational import Relational, composite_of_row
@@ -83,13 +83,12 @@ class Network:
         composites: Composites,
         number: Callable[[str], int],
         lateness: Callable[[str], int],
-        publish: Callable[[Subscription, list[Composite]], None],
+        publish: Callable[[Sequence[Published]], None],
         schema: Callable[[str], Schema | None],
     ) -> None:
         self._registry = registry
         self._documents = documents
         self._composites = composites
-        self._publish = publish
         self.automaton = Automaton()
         self._leaves = Leaves(documents.tree)
         self.core = cep_core.Engine(
@@ -98,6 +97,7 @@ class Network:
         self.core.clock.now = documents.clock
         plan = self.core.plan
         self._records = Records(self.core.clock)
+        self._publishing = Publishing(plan.batch, publish)
         self._joins = Joins(
             processor,
             composites,
@@ -184,7 +184,7 @@ class Network:
         self, root: Operator, subscription: Subscription, composite: Callable[[Row], Composite]
     ) -> None:
         self._publishers[subscription.name] = Publisher(
-            root, subscription, self.core.plan.batch, self._publish, composite
+            root, subscription, self._publishing, composite
         )
 
     def detach(self, subscription: Subscription) -> tuple[int, ...]:

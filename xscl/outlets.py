@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, cast
 
 from cep_core.channels import Members, Port
 from cep_core.events import VALUES, Row
@@ -40,39 +40,53 @@ class Outlet:
         self._root.channel.disconnect(self._port, self._root.slot)
 
 
+Published: TypeAlias = "tuple[Subscription, list[Composite]]"
+
+
+class Publishing:
+    """Has the matches of all subscriptions that publish made documents of, round by round."""
+
+    depth = 4
+
+    def __init__(self, batch: Batch, publish: Callable[[Sequence[Published]], None]) -> None:
+        self._batch = batch
+        self._publish = publish
+        self._found: dict[str, Published] = {}
+
+    def take(self, subscription: Subscription, composite: Composite) -> None:
+        """Take in what a subscription has found."""
+        self._found.setdefault(subscription.name, (subscription, []))[1].append(composite)
+        self._batch.touch(self)
+
+    def run(self) -> None:
+        """Publish what has come."""
+        found, self._found = self._found, {}
+        self._publish(list(found.values()))
+
+
 class Publisher:
-    """Has the matches of a subscription published as documents, round by round."""
+    """Takes the rows of one stream for a subscription that publishes them."""
 
     label = "publish"
-    depth = 4
 
     def __init__(
         self,
         root: Operator,
         subscription: Subscription,
-        batch: Batch,
-        publish: Callable[[Subscription, list[Composite]], None],
+        publishing: Publishing,
         composite: Callable[[Row], Composite],
     ) -> None:
         self._root = root
         self._subscription = subscription
-        self._batch = batch
-        self._publish = publish
+        self._publishing = publishing
         self._composite = composite
-        self._composites: list[Composite] = []
         self._port = Port(self, self.receive)
         root.channel.connect(self._port, root.slot)
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a row in."""
-        self._composites.append(self._composite(row))
-        self._batch.touch(self)
-
-    def run(self) -> None:
-        """Publish what has come."""
-        composites, self._composites = self._composites, []
-        self._publish(self._subscription, composites)
+        self._publishing.take(self._subscription, self._composite(row))
 
     def close(self) -> None:
-        """Publish no more."""
+        """Take no more rows."""
         self._root.channel.disconnect(self._port, self._root.slot)
