@@ -8,13 +8,14 @@ composite itself stays the first column, so that a row knows its nodes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-from cep_core.channels import Channel, Members, Port
+from cep_core.channels import Members
 from cep_core.events import VALUES, Row
-from cep_core.mop import MOp, Operator, Wanted, Wire
+from cep_core.mop import Wanted
 from xscl.composites import Composite, item_at
+from xscl.operators.slotwise import SlotWise
 from xscl.xpath.tree import Tree
 from xscl.xpath.values import number, string_value
 
@@ -31,39 +32,15 @@ class Attributed(NamedTuple):
     updates: bool
 
 
-class Attributes(MOp):
+class Attributes(SlotWise):
     """The same columns for the streams of one channel; the slots stay the same."""
 
     kind = "attributes"
 
     def __init__(self, first: Wanted, number: int, tree: Callable[[int], Tree]) -> None:
-        super().__init__(first, number)
+        super().__init__(first, number, ordered=first.inputs[0].channel.ordered)
         self._tree = tree
         self._columns, self._updates = cast(Attributed, first.definition)
-        self._wire = Wire(Port(self, self.receive), None)
-        self._output = Channel(self, first.inputs[0].channel.ordered)
-        self._taken: set[int] = set()
-
-    def takes(self, wanted: Wanted) -> bool:
-        return wanted.inputs[0].slot not in self._taken
-
-    def add(self, wanted: Wanted) -> Operator:
-        source = wanted.inputs[0]
-        operator = Operator(wanted, self._output, source.slot, self)
-        self.operators[operator] = None
-        self._taken.add(source.slot)
-        self._output.occupy()
-        self._wire.connect(source)
-        return operator
-
-    def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._taken.discard(operator.slot)
-        self._output.vacate()
-        self._wire.disconnect(operator.wanted.inputs[0])
-
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a composite in."""

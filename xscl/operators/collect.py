@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple, cast
 
-from cep_core.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.channels import Members, members_of, slots_of
 from cep_core.events import VALUES, Row
-from cep_core.mop import MOp, Operator, Wanted, Wire
+from cep_core.mop import Wanted
 from xscl.composites import Composite, absent, over_time
+from xscl.operators.slotwise import SlotWise
 from xscl.xpath.functions import text_of
 
 
@@ -22,40 +22,16 @@ class Collected(NamedTuple):
     aggregates: tuple[int, ...]
 
 
-class Collect(MOp):
+class Collect(SlotWise):
     """The same layout for the streams of one channel; the slots stay the same."""
 
     kind = "collect"
 
     def __init__(self, first: Wanted, number: int) -> None:
-        super().__init__(first, number)
+        super().__init__(first, number, ordered=True)
         self._parts, self._aggregates = cast(Collected, first.definition)
-        self._wire = Wire(Port(self, self.receive), None)
-        self._output = Channel(self, True)
-        self._taken: set[int] = set()
         self._epoch: int | None = None
         self._seen: dict[tuple[tuple[int, ...], ...], set[int]] = {}
-
-    def takes(self, wanted: Wanted) -> bool:
-        return wanted.inputs[0].slot not in self._taken
-
-    def add(self, wanted: Wanted) -> Operator:
-        source = wanted.inputs[0]
-        operator = Operator(wanted, self._output, source.slot, self)
-        self.operators[operator] = None
-        self._taken.add(source.slot)
-        self._output.occupy()
-        self._wire.connect(source)
-        return operator
-
-    def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._taken.discard(operator.slot)
-        self._output.vacate()
-        self._wire.disconnect(operator.wanted.inputs[0])
-
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a row in."""

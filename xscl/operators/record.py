@@ -18,11 +18,12 @@ from typing import Any, cast
 
 from lxml import etree
 
-from cep_core.channels import Channel, Members, Port
+from cep_core.channels import Members
 from cep_core.events import VALUES, Row, Schema
-from cep_core.mop import MOp, Operator, Wanted, Wire
+from cep_core.mop import Wanted
 from cep_core.runtime import Clock
 from xscl.documents import LEVELS
+from xscl.operators.slotwise import SlotWise
 from xscl.xpath.shred import Arrival
 from xscl.xpath.values import number, string_value
 
@@ -73,43 +74,19 @@ class Records:
         self._clock.now = now
 
 
-class Record(MOp):
+class Record(SlotWise):
     """Streams of documents as streams of events of one schema; the slots stay the same."""
 
     kind = "record"
     single = True
 
     def __init__(self, first: Wanted, number: int, records: Records) -> None:
-        super().__init__(first, number)
+        super().__init__(first, number, ordered=False)
         schema = cast(Schema, first.definition)
         self._records = records
         self._columns = [
             (name, READERS[kind]) for name, kind in zip(schema.names, schema.types, strict=True)
         ]
-        self._wire = Wire(Port(self, self.receive), None)
-        self._output = Channel(self, False)
-        self._taken: set[int] = set()
-
-    def takes(self, wanted: Wanted) -> bool:
-        return wanted.inputs[0].slot not in self._taken
-
-    def add(self, wanted: Wanted) -> Operator:
-        source = wanted.inputs[0]
-        operator = Operator(wanted, self._output, source.slot, self)
-        self.operators[operator] = None
-        self._taken.add(source.slot)
-        self._output.occupy()
-        self._wire.connect(source)
-        return operator
-
-    def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._taken.discard(operator.slot)
-        self._output.vacate()
-        self._wire.disconnect(operator.wanted.inputs[0])
-
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a document in."""

@@ -1,0 +1,45 @@
+"""M-ops that change the rows of a channel and leave its slots as they are."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+
+from cep_core.channels import Channel, Members, Port
+from cep_core.events import Row
+from cep_core.mop import MOp, Operator, Wanted, Wire
+
+
+class SlotWise(MOp):
+    """One change for the streams of one channel: an operator has the slot of its input."""
+
+    def __init__(self, first: Wanted, number: int, *, ordered: bool) -> None:
+        super().__init__(first, number)
+        self._wire = Wire(Port(self, self.receive), None)
+        self._output = Channel(self, ordered)
+        self._taken: set[int] = set()
+
+    @abstractmethod
+    def receive(self, row: Row, members: Members) -> None:
+        """Take a row in."""
+
+    def takes(self, wanted: Wanted) -> bool:
+        return wanted.inputs[0].slot not in self._taken
+
+    def add(self, wanted: Wanted) -> Operator:
+        source = wanted.inputs[0]
+        operator = Operator(wanted, self._output, source.slot, self)
+        self.operators[operator] = None
+        self._taken.add(source.slot)
+        self._output.occupy()
+        self._wire.connect(source)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        del self.operators[operator]
+        self._taken.discard(operator.slot)
+        self._output.vacate()
+        self._wire.disconnect(operator.wanted.inputs[0])
+
+    def channels(self) -> Iterator[Channel]:
+        yield self._output
