@@ -183,9 +183,9 @@ class Engine:
         `since` lets it begin earlier, so far back from the clock (`"7 d"`, or
         ticks): it has the matches among the documents that are kept from then
         on, and joins later ones with them.  With `updates` it sees new versions
-        of documents too.  `language` is
-        `xscl` or `cel`; CEL reads streams whose attributes are known (see
-        `stream`).  Raises QueryError, and NameTaken for a name that is in use.
+        of documents too.  `language` is `xscl` or `cel`; CEL reads streams
+        whose attributes are known (see `stream`).  Raises QueryError, and
+        NameTaken for a name that is in use.
         """
         if since is not None:
             self._subscribe_since(name, query, updates, language, since)

@@ -87,7 +87,12 @@ class Streams:
         It may have lost a publisher that was the reason.
         """
         if self._subscriptions.readers(stream) and self.lateness(stream) < lateness:
-            self.declare(Declared(stream, lateness, False, self._declared.get(stream)))
+            self._store.fetch(
+                "INSERT INTO state.stream (name, lateness, live) VALUES (?, ?, false)"
+                " ON CONFLICT (name) DO UPDATE SET lateness = excluded.lateness",
+                [stream, lateness],
+            )
+            self._latenesses[stream] = lateness
 
     def _refuse_changes(self, name: str, ticks: int, schema: Schema | None) -> None:
         readers = self._subscriptions.readers(name)

@@ -11,47 +11,23 @@ from typing import cast
 from cep_core.channels import Channel, Members, Port
 from cep_core.events import Row
 from cep_core.mop import MOp, Operator, Wanted, Wire
+from cep_core.operators.slotwise import SlotWise
 from cep_core.predicates import Columns
 
 
-class Project(MOp):
-    """One projection of the streams of a channel; the slots stay the same."""
+class Project(SlotWise):
+    """One projection of the streams of a channel."""
 
     kind = "project"
     single = True
 
     def __init__(self, first: Wanted, number: int) -> None:
-        super().__init__(first, number)
-        source = first.inputs[0].channel
+        super().__init__(first, number, ordered=first.inputs[0].channel.ordered)
         self._columns = cast(Columns, first.definition)
-        self._wire = Wire(Port(self, self.receive), None)
-        self._output = Channel(self, source.ordered)
-        self._taken: set[int] = set()
-
-    def takes(self, wanted: Wanted) -> bool:
-        return wanted.inputs[0].slot not in self._taken
-
-    def add(self, wanted: Wanted) -> Operator:
-        source = wanted.inputs[0]
-        operator = Operator(wanted, self._output, source.slot, self)
-        self.operators[operator] = None
-        self._taken.add(source.slot)
-        self._output.occupy()
-        self._wire.connect(source)
-        return operator
-
-    def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._taken.discard(operator.slot)
-        self._output.vacate()
-        self._wire.disconnect(operator.wanted.inputs[0])
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a row in."""
         self._output.emit(self._columns.shape.make(None, row, self._columns.constants), members)
-
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
 
 
 class Union(MOp):

@@ -14,8 +14,8 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 from cep_core.channels import Members
 from cep_core.events import VALUES, Row
 from cep_core.mop import Wanted
+from cep_core.operators.slotwise import SlotWise
 from xscl.composites import Composite, item_at
-from xscl.operators.slotwise import SlotWise
 from xscl.xpath.tree import Tree
 from xscl.xpath.values import number, string_value
 

@@ -7,8 +7,8 @@ from typing import NamedTuple, cast
 from cep_core.channels import Members, members_of, slots_of
 from cep_core.events import VALUES, Row
 from cep_core.mop import Wanted
+from cep_core.operators.slotwise import SlotWise
 from xscl.composites import Composite, absent, over_time
-from xscl.operators.slotwise import SlotWise
 from xscl.xpath.functions import text_of
 
 

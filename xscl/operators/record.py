@@ -21,9 +21,9 @@ from lxml import etree
 from cep_core.channels import Members
 from cep_core.events import VALUES, Row, Schema
 from cep_core.mop import Wanted
+from cep_core.operators.slotwise import SlotWise
 from cep_core.runtime import Clock
 from xscl.documents import LEVELS
-from xscl.operators.slotwise import SlotWise
 from xscl.xpath.shred import Arrival
 from xscl.xpath.values import number, string_value
 
