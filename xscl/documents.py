@@ -262,9 +262,10 @@ def check(documents: Iterable[Document]) -> None:
 
 def _check(document: Document) -> None:
     """Raise for a document that no query could be right about."""
-    if not document.streams or not all(document.streams):
+    streams = document.streams
+    if not streams or not all(streams):
         raise DocumentError("the document names no stream", reason_code="no_stream")
-    for name in (document.id, document.origin, *document.streams):
+    for name in (document.id, document.origin, *streams):
         if not _writable(name):
             raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
     if type(document.timestamp) is not int or not isinstance(document.xml, bytes):
@@ -279,7 +280,7 @@ def _check(document: Document) -> None:
 
 def _writable(name: object) -> bool:
     """Whether a name is a text that has an encoding (no lone surrogates)."""
-    return isinstance(name, str) and _shown(name) == name
+    return isinstance(name, str) and (name.isascii() or _shown(name) == name)
 
 
 def _shown(name: object) -> str:

@@ -373,8 +373,7 @@ class Engine:
             if source is not None and not self._record(source):
                 return self._expand(_RESULTS.empty_table())
             accepted = self._take([(document, None) for document in documents], strict)
-            for one in accepted:
-                self._network.pass_by(one.arrival)
+            self._network.pass_by([one.arrival for one in accepted])
             self._network.run()
             return self._finish()
 

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 import cep_core
 from cep_core import Schema
-from cep_core.channels import members_of
+from cep_core.channels import Channel, Members, members_of
 from cep_core.events import Row
 from cep_core.mop import MOp, Operator, Wanted
 from cep_core.operators.join import WindowJoin
@@ -247,25 +247,39 @@ class Network:
 
     def take(self, accepted: Iterable[Accepted]) -> None:
         """Hand documents to the scans."""
-        sources = self.core.plan.sources
+        entrances: dict[tuple[str, ...], tuple[Channel, Members] | None] = {}
         for one in accepted:
             arrival = one.arrival
-            read = [sources[stream] for stream in arrival.streams if stream in sources]
-            if read:
-                slots = sorted({source.slot for source in read})
-                row = (arrival.ts, arrival.ts, arrival.first, arrival)
-                read[0].channel.emit(row, members_of(slots))
+            streams = arrival.streams
+            if streams not in entrances:
+                entrances[streams] = self._entrance(streams)
+            entrance = entrances[streams]
+            if entrance is not None:
+                channel, members = entrance
+                channel.emit((arrival.ts, arrival.ts, arrival.first, arrival), members)
+
+    def _entrance(self, streams: tuple[str, ...]) -> tuple[Channel, Members] | None:
+        """Return where documents of some streams enter, None if nothing reads them."""
+        sources = self.core.plan.sources
+        read = [sources[stream] for stream in streams if stream in sources]
+        if not read:
+            return None
+        return read[0].channel, members_of(sorted({source.slot for source in read}))
 
     def run(self) -> None:
         """Have everything run that has something to do."""
         self.core.plan.batch.run()
 
-    def pass_by(self, arrival: Arrival) -> None:
-        """Let the time of a document come: it is an event, and epochs before it are closed."""
-        if self.relational:
-            self._records.release(arrival.rank + LEVELS)
-            self.run()
-        self.advance(arrival.ts)
+    def pass_by(self, arrivals: Sequence[Arrival]) -> None:
+        """Let the times of documents come: each is an event, and epochs before it are closed."""
+        if not self.ordered and not self.core.plan.lanes:
+            self.advance(max((arrival.ts for arrival in arrivals), default=self.core.clock.now))
+            return
+        for arrival in arrivals:
+            if self.relational:
+                self._records.release(arrival.rank + LEVELS)
+                self.run()
+            self.advance(arrival.ts)
 
     def advance(self, clock: int) -> None:
         """Raise the clock: epochs before it are closed."""

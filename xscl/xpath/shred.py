@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import pyarrow as pa
 from lxml import etree
 
@@ -260,6 +261,14 @@ def _shape_of(walk: Walk) -> Shape:
     return Shape(pairs, firsts, seconds, wanted, nodes, valued, conditional)
 
 
+class _Numbered(dict[str, int]):
+    """Texts with numbers: one that is asked for the first time gets the next."""
+
+    def __missing__(self, text: str) -> int:
+        number = self[text] = len(self)
+        return number
+
+
 class _Columns:
     """The columns of a batch's witnesses while they grow."""
 
@@ -268,13 +277,14 @@ class _Columns:
         self._bindings: tuple[list[int], list[int], list[int], list[int], list[int | None]]
         self._bindings = ([], [], [], [], [])
         self._nodes: tuple[list[int], list[int], list[int | None]] = ([], [], [])
-        self._rows: dict[str, int] = {}
-        self._documents: list[int] = []
+        self._rows = _Numbered()
+        self._occurring: list[int] = []  # rows of values, once for each document that has them
 
     def add(self, doc: int, walk: Walk, shape: Shape) -> None:
         """Add the witnesses of one document."""
         docs, pairs, firsts, seconds, values = self._bindings
-        value = {node: self._value(walk.items[node]) for node in shape.valued}
+        items, numbered = walk.items, self._rows
+        value = {node: numbered[string_value(items[node])] for node in shape.valued}
         docs.extend([doc] * len(shape.pairs))
         pairs.extend(shape.pairs)
         firsts.extend(shape.firsts)
@@ -287,15 +297,14 @@ class _Columns:
                 rows = self._derive(entry, entry.derived, rows, walk, value)
             for first, second in rows:
                 if entry.valued and second not in value:
-                    value[second] = self._value(walk.items[second])
+                    value[second] = numbered[string_value(items[second])]
                 docs.append(doc)
                 pairs.append(entry.pair)
                 firsts.append(first)
                 seconds.append(second)
                 values.append(value[second] if entry.valued else None)
                 nodes.update((first, second))
-        for row in set(value.values()):
-            self._documents[row] += 1
+        self._occurring.extend(set(value.values()))
         ordered = sorted(nodes)
         self._nodes[0].extend([doc] * len(ordered))
         self._nodes[1].extend(ordered)
@@ -313,27 +322,17 @@ class _Columns:
         made = []
         for upper, node in rows:
             for number, text in walk.derive(operand, node):
-                value[number] = self._row(text)
+                value[number] = self._rows[text]
                 made.append((number if entry.alone else upper, number))
         return made
 
-    def _value(self, item: Item) -> int:
-        """Return the row of an item's string value."""
-        return self._row(string_value(item))
-
-    def _row(self, text: str) -> int:
-        """Return the row of a string value."""
-        row = self._rows.setdefault(text, len(self._documents))
-        if row == len(self._documents):
-            self._documents.append(0)
-        return row
-
     def tables(self) -> Witnesses:
+        documents = np.bincount(self._occurring, minlength=len(self._rows)).tolist()
         return Witnesses(
             _table(self._bindings, BINDINGS),
             _table(self._nodes, NODES),
             _table(list(zip(*self.times, strict=True)) or [()] * len(TIMES), TIMES),
-            _table((list(self._rows), self._documents), VALUES),
+            _table((list(self._rows), documents), VALUES),
         )
 
 
