@@ -22,6 +22,7 @@ import fcntl
 import os
 import threading
 import zlib
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ import pyarrow as pa
 
 from feeds.documents import Document
 from feeds.errors import FeedError
+from feeds.faultpoints import reached, write
 
 _TICKS = pa.timestamp("us", "UTC")
 SCHEMA = pa.schema(
@@ -108,7 +110,11 @@ class Spool:
         self.directory = Path(directory).absolute()
         self.read_only = read_only
         self._mutex = threading.Lock()
+        self._grown = threading.Condition(self._mutex)
+        self._written = 0  # the latest segment of this writer
         self._lock: int | None = None
+        self._consumed: deque[tuple[int, int]] = deque()  # numbers and sizes, see `forget`
+        self._looked_at = 0  # up to here segments were looked at for that
         if read_only:
             if not self.directory.is_dir():
                 raise SpoolError(f"there is no spool at {self.directory}")
@@ -132,9 +138,7 @@ class Spool:
             return self.latest()
         batch = _batch(documents, arrived)
         with self._mutex:
-            if self._lock is None:
-                how = "opened for reading only" if self.read_only else "closed"
-                raise SpoolError(f"the spool {self.directory} is {how}: nothing can be appended")
+            self._refuse_unless_writing("appended")
             number = self._next
             self._next += 1
             try:
@@ -144,7 +148,14 @@ class Spool:
                     f"segment {number} cannot be written to {self.directory} "
                     f"({error.strerror or error}); its documents are not acknowledged"
                 ) from error
+            self._written = number
+            self._grown.notify_all()
         return number
+
+    def wait(self, after: int, seconds: float) -> bool:
+        """Whether a segment above `after` is appended within some seconds, through this `Spool`."""
+        with self._grown:
+            return self._grown.wait_for(lambda: self._written > after, seconds)
 
     def latest(self) -> int:
         """The number of the last durable segment ever written, 0 before the first."""
@@ -197,6 +208,40 @@ class Spool:
             source.seek(0)
             return _documents(pa.ipc.open_file(source).get_batch(0))
 
+    def forget(self, up_to: int, keep: int = 0) -> int:
+        """The number of segments deleted: of those that all consumers are done with, the oldest.
+
+        Those are the ones up to a number, of which the newest stay that have `keep` bytes
+        together: a store that is put back from a backup catches up with them.
+
+        The newest segment always stays: if a power cut takes `latest`, numbers
+        still go on from it.  A kill halfway leaves some files for the next
+        call.  Whoever reads a segment that is deleted meanwhile reads it to
+        its end; those that have only its number are told that it is gone.
+        The directory is not synchronised: a segment that comes back was
+        consumed, and is deleted again.
+        """
+        with self._mutex:
+            self._refuse_unless_writing("deleted")
+            self._look_at(min(up_to, self.latest() - 1))
+            kept, count = sum(size for _, size in self._consumed), 0
+            while kept > keep:
+                number, size = self._consumed[0]
+                count += self._delete(number)
+                self._consumed.popleft()
+                kept -= size
+        return count
+
+    def _look_at(self, end: int) -> None:
+        """Note the sizes of segments up to a number that were not looked at yet."""
+        new = range(self._looked_at + 1, end + 1)
+        if not self._looked_at or len(new) > _PROBED:
+            numbers = sorted(number for number in self._listed() if number in new)
+        else:
+            numbers = [number for number in new if self._path(number).exists()]
+        self._consumed.extend((number, self._path(number).stat().st_size) for number in numbers)
+        self._looked_at = max(end, self._looked_at)
+
     def close(self) -> None:
         """Releases the lock; reading stays possible."""
         with self._mutex:
@@ -214,6 +259,24 @@ class Spool:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+    def _refuse_unless_writing(self, what: str) -> None:
+        if self._lock is None:
+            how = "opened for reading only" if self.read_only else "closed"
+            raise SpoolError(f"the spool {self.directory} is {how}: nothing can be {what}")
+
+    def _delete(self, number: int) -> bool:
+        """Whether there was such a segment."""
+        try:
+            self._path(number).unlink()
+        except FileNotFoundError:
+            return False
+        except OSError as error:
+            raise SpoolError(
+                f"segment {number} cannot be deleted from {self.directory} "
+                f"({error.strerror or error}); it was consumed, and nothing is lost"
+            ) from error
+        return True
 
     def _path(self, number: int) -> Path:
         return self.directory / f"{number:012d}.arrow"
@@ -240,15 +303,17 @@ class Spool:
         temporary = path.with_suffix(".tmp")
         try:
             with open(temporary, "xb") as file:
-                file.write(image)
+                write(file, memoryview(image), "spool_half")
                 file.flush()
                 os.fsync(file.fileno())
+            reached("spool_written")
             temporary.rename(path)
         except OSError:
             with suppress(OSError):  # the first error is the one to report
                 temporary.unlink(missing_ok=True)
             raise
         _synchronise(self.directory)
+        reached("spool_renamed")
         self._point_to(number, durable=False)
 
     def _point_to(self, number: int, *, durable: bool) -> None:
@@ -263,6 +328,7 @@ class Spool:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
+        reached("latest_written")
         temporary.rename(self.directory / "latest")
         if durable:
             _synchronise(self.directory)

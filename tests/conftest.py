@@ -4,11 +4,19 @@ With the environment variable CI set to "true" properties are derandomised (the 
 run), and a missing folder of real data is a failure instead of a skip.
 """
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 IN_CI = os.environ.get("CI") == "true"
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -36,3 +44,16 @@ def shared_data() -> Path:
     if IN_CI:
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The one session of all tests; a second one, from another thread, would be the same."""
+    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+    spark = pytest.importorskip("xscl.spark")
+    started: SparkSession = spark.start_session(tmp_path_factory.mktemp("session"))
+    with ThreadPoolExecutor() as threads:
+        again = threads.submit(spark.start_session, tmp_path_factory.mktemp("unused")).result()
+    assert again.sparkContext is started.sparkContext
+    yield started
+    started.stop()

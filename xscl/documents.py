@@ -12,9 +12,9 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 import pyarrow as pa
-from lxml import etree
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
@@ -22,7 +22,8 @@ from feeds.xmlparse import parse
 from templates.relations import INFINITE
 from xscl.errors import DocumentError, StoreError
 from xscl.store import Store
-from xscl.xpath.shred import Arrival
+from xscl.xpath.arrivals import Arrival, Content
+from xscl.xpath.portions import Part
 from xscl.xpath.tree import Tree, number_nodes
 
 LEVELS = 64  # ranks from one arrival to the next: how deep published streams can be nested
@@ -74,23 +75,29 @@ class Documents:
         self.clock = store.meta("clock", EARLIEST)
         self.next = store.meta("next_doc", 1)
         self._trees: OrderedDict[int, Tree] = OrderedDict()
-        self._arrived: dict[int, etree._Element] = {}  # of this push, perhaps not stored yet
+        self._arrived: dict[int, Content] = {}  # of this push, perhaps not stored yet
         self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
 
     # -- Arriving --------------------------------------------------------------------------
 
     def accept(
-        self, documents: Sequence[tuple[Document, Origin | None]], *, strict: bool = False
+        self,
+        documents: Sequence[tuple[Document, Origin | None]],
+        *,
+        strict: bool = False,
+        parts: Sequence[Part | None] = (),
     ) -> list[Accepted]:
         """Return the documents that are new, in order; record those that cannot be parsed.
 
-        Documents with an origin are published ones; the others arrive now.
+        Documents with an origin are published ones; the others arrive now.  `parts` says where
+        to find those that were shredded elsewhere.
         """
         self._names = set()
         identities = self._identities({d.id for d, _ in documents if _writable(d.id)})
         accepted: list[Accepted] = []
-        for document, origin in documents:
-            found = self._accept_one(document, origin, identities, strict)
+        shredded = parts or repeat(None)
+        for (document, origin), part in zip(documents, shredded, strict=False):
+            found = self._accept_one(document, origin, identities, strict, part)
             if found is not None:
                 accepted.append(found)
         self._store.insert("state.document", _table(accepted))
@@ -102,6 +109,7 @@ class Documents:
         origin: Origin | None,
         identities: dict[str, dict[bytes, int]],
         strict: bool,
+        part: Part | None,
     ) -> Accepted | None:
         try:
             _check(document)
@@ -109,7 +117,8 @@ class Documents:
             versions = identities.setdefault(document.id, {})
             if digest in versions:
                 return None
-            root = parse(document.xml)
+            fine = part is not None and part.fine
+            content = Content(document.xml, None if fine else parse(document.xml))
         except (MalformedDocument, DocumentError) as error:
             if strict:
                 raise
@@ -125,15 +134,16 @@ class Documents:
         arrival = Arrival(
             number,
             document.streams,
-            root,
+            content,
             document.timestamp,
             place.clock,
             place.rank,
             base,
             place.first,
             version,
+            part,
         )
-        self._arrived[number] = root
+        self._arrived[number] = content
         name = self._name(document.id, len(versions))
         return Accepted(document, name, version, digest, arrival)
 
@@ -184,39 +194,29 @@ class Documents:
 
     # -- Texts -----------------------------------------------------------------------------
 
-    def keep_texts(self, accepted: Sequence[Accepted], needed: set[int]) -> None:
-        """Store the texts of those documents that something may be read from later."""
-        kept = [a for a in accepted if a.arrival.doc in needed]
-        docs = pa.array([a.arrival.doc for a in kept], pa.int64())
-        texts = pa.array([a.document.xml for a in kept], pa.binary())
-        self._store.insert("state.text", pa.table({"doc": docs, "xml": texts}))
+    def keep_texts(self, accepted: Sequence[Accepted]) -> int:
+        """Store the texts of documents and return how many bytes they have."""
+        docs = pa.array([a.arrival.doc for a in accepted], pa.int64())
+        texts = [a.document.xml for a in accepted]
+        table = pa.table({"doc": docs, "xml": pa.array(texts, pa.binary())})
+        self._store.insert("state.text", table)
+        return sum(map(len, texts))
 
     def finish(self) -> None:
         """End a push: from now on documents are read from their texts."""
         self._arrived.clear()
 
-    def forget_texts(self, needed: Iterable[int] = ()) -> None:
-        """Delete the texts that nothing refers to: no join state, no result, nothing `needed`."""
-        listed = pa.table({"doc": pa.array(sorted(needed), pa.int64())})
-        self._store.connection.register("needed", listed)
-        self._store.connection.execute(
-            "DELETE FROM state.text WHERE doc NOT IN (SELECT doc FROM needed"
-            " UNION ALL SELECT doc FROM state.times"
-            " UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result"
-            " UNION ALL SELECT unnest(docs) FROM state.composite)"
-        )
-
     def tree(self, doc: int) -> Tree:
         """Return a document's numbered nodes."""
         tree = self._trees.get(doc)
         if tree is None and doc in self._arrived:
-            tree = self._trees[doc] = number_nodes(self._arrived[doc])
+            tree = self._trees[doc] = number_nodes(self._arrived[doc].root)
         if tree is None:
             rows = self._store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
             if not rows:
                 raise StoreError(
                     "the documents of this match are no longer kept",
-                    hint="read a match before its subscription is removed",
+                    hint="read a match before its subscription is removed, or keep matches longer",
                 )
             tree = self._trees[doc] = number_nodes(parse(rows[0][0]))
         self._trees.move_to_end(doc)

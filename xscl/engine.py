@@ -8,7 +8,7 @@ publish.  The output does not depend on how the input is cut into batches.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -20,15 +20,20 @@ import pyarrow.compute as pc
 
 from cep_core.queries import Query
 from feeds.documents import Document
+from feeds.faultpoints import reached
 from templates.processor import Processor
 from templates.registry import Registry
+from xscl.backup import Backup, back_up
 from xscl.compile import CompiledQuery, compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
 from xscl.documents import Accepted, Documents, Origin, check
 from xscl.errors import SqlError, StoreError, XsclError
 from xscl.explain import explain
+from xscl.forgetting import Forgetting
 from xscl.history import TRIED, Trial, beginning, past, registered
+from xscl.lateness import Readings
+from xscl.ledger import Batch, Ledger
 from xscl.match import Match, Reader, groups_of, output_of
 from xscl.matches import Matches
 from xscl.network import Network
@@ -37,13 +42,16 @@ from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.relational import LANGUAGES, Attributes
 from xscl.relations import Relations
 from xscl.results import XSCL, Results, Subscription
+from xscl.retention import Retention
 from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
 from xscl.why import Read, Why, asked, why
+from xscl.xpath.artefact import Artefacts
+from xscl.xpath.portions import Part
 
 FORGOTTEN_AFTER = 64
-"""Pushes from one look for texts that operators over time need no more to the next."""
+"""Pushes from one look for what operators over time need no more to the next."""
 
 
 class Engine:
@@ -52,14 +60,28 @@ class Engine:
     With a path everything is kept in that DuckDB file and the next engine
     continues exactly where this one stopped; without one it lives in memory.
     `views` chooses Algorithm 4 (materialised R_L and R_R) or Algorithm 1.
+    `retention` says how long to keep what no query needs: see `retain`.
     """
 
-    def __init__(self, path: str | Path | None = None, *, views: bool = True) -> None:
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        views: bool = True,
+        retention: Retention | None = None,
+    ) -> None:
         self._store = Store(path)
         self._views = views
         self._lock = threading.RLock()
         self._compile = lru_cache(maxsize=10_000)(compile_query)
-        self._load()
+        try:
+            with self._store.telling():
+                self._load()
+        except BaseException:
+            self._store.close()
+            raise
+        if retention is not None:
+            self.retain(retention)
 
     def _load(self) -> None:
         """Rebuild everything in memory from the store."""
@@ -70,6 +92,7 @@ class Engine:
         self._subscriptions = Subscriptions(self._store, self._registry)
         self._reader = Reader(self._compile, self._documents.tree)
         self._position = self._store.meta("position")
+        self._ledger = Ledger(self._store)
         self._streams = Streams(self._store, self._subscriptions, self._compile)
         self._numbers = CompositeStreams(self._store)
         self._accepted: list[Accepted] = []
@@ -84,8 +107,20 @@ class Engine:
             self._publish,
             self._streams.schema,
         )
+        self._forgetting = Forgetting(
+            self._store,
+            self._documents,
+            self._composites,
+            self._network.core.plan,
+            self._network.waiting,
+        )
         self._plan_again()
-        self._relations = Relations(self._store, self._registry, self._processor)
+        readings = Readings(
+            self._subscriptions, self._registry, self._streams.lateness, self._compile
+        )
+        self._relations = Relations(
+            self._store, self._registry, self._processor, readings, self._streams
+        )
 
     def _plan_again(self) -> None:
         """Put the stored subscriptions into the plan, and give it what it kept."""
@@ -129,6 +164,7 @@ class Engine:
     def _changing(self) -> Iterator[None]:
         """Make a change whole: if it fails, the store and what is in memory are as before."""
         with self._lock:
+            self._store.expect_open()
             try:
                 with self._store.transaction():
                     yield
@@ -146,6 +182,22 @@ class Engine:
                 f"the engine is closed: after a failure its state could not be read again: {again}",
                 hint="report this as a bug, with the message above",
             ) from error
+
+    @property
+    def retention(self) -> Retention | None:
+        """How long things are kept that no query needs; None: as `Retention()`, nobody said."""
+        return self._forgetting.told
+
+    def retain(self, retention: Retention) -> None:
+        """Say how long to keep what no query needs any more: texts, matches, identities.
+
+        The store remembers it.  It changes no match: only what can be read again, tried or asked
+        about later.
+        """
+        with self._lock:
+            if retention != self.retention:
+                with self._changing():
+                    self._forgetting.retain(retention)
 
     # -- Streams and subscriptions ---------------------------------------------------------
 
@@ -168,6 +220,19 @@ class Engine:
             declared = self._streams.checked(name, lateness, live, attributes)
             with self._changing():
                 self._streams.declare(declared)
+
+    def raise_lateness(self, needed: Mapping[str, int]) -> list[str]:
+        """Make streams as late as needed (in ticks) at least; return those that cannot be.
+
+        The lateness of a stream that is subscribed to is fixed.  This is one transaction for any
+        number of streams.
+        """
+        with self._lock:
+            raised, fixed = self._streams.too_short(needed)
+            if raised:
+                with self._changing():
+                    self._streams.make_late(raised)
+        return fixed
 
     def subscribe(
         self,
@@ -219,7 +284,12 @@ class Engine:
         if not found:
             return
         rows = found_before(
-            self._store, self._documents, self._composites, subscription, *found.of_one()
+            self._store,
+            self._documents,
+            self._composites,
+            subscription,
+            *found.of_one(),
+            self._forgetting.oldest,
         )
         results = self._numbered(rows)
         self._store.insert("state.result", results)
@@ -322,7 +392,7 @@ class Engine:
             with self._changing():
                 for one in names:
                     self._remove(one)
-                self._forget()
+                self._forgetting.sweep()
                 self._set_prompt()
                 if ordered:
                     self._save_network()
@@ -357,31 +427,38 @@ class Engine:
         documents: Iterable[Document] | Document,
         *,
         strict: bool = False,
-        source: tuple[str, int] | None = None,
+        source: Batch | tuple[str, int] | None = None,
+        parts: Sequence[Part | None] = (),
     ) -> Matches:
         """Take a batch of documents in and return the matches that it completes, committed.
 
         A document that cannot be parsed is recorded in `rejected` (with
         `strict` it raises, and nothing of the batch is taken).  `source` is
         the (query id, batch id) of a consumer: a batch that was seen before
-        changes nothing.
+        changes nothing.  `parts` are the witnesses of documents that were
+        shredded elsewhere, with patterns that `publish_patterns` left there.
         """
         documents = (documents,) if isinstance(documents, Document) else tuple(documents)
         if strict:
             check(documents)
         with self._changing():
-            if source is not None and not self._record(source):
+            if source is not None and not self._ledger.enter(Batch(*source)):
                 return self._expand(_RESULTS.empty_table())
-            accepted = self._take([(document, None) for document in documents], strict)
+            accepted = self._take([(document, None) for document in documents], strict, parts)
             self._network.pass_by([one.arrival for one in accepted])
             self._network.run()
+            reached("joined")
             return self._finish()
 
     def _take(
-        self, documents: Sequence[tuple[Document, Origin | None]], strict: bool = False
+        self,
+        documents: Sequence[tuple[Document, Origin | None]],
+        strict: bool = False,
+        parts: Sequence[Part | None] = (),
     ) -> list[Accepted]:
         """Take documents in, and have everything run that does not wait for time to pass."""
-        accepted = self._documents.accept(documents, strict=strict)
+        accepted = self._documents.accept(documents, strict=strict, parts=parts)
+        reached("accepted")
         self._accepted.extend(accepted)
         self._network.take(accepted)
         self._network.run()
@@ -389,16 +466,17 @@ class Engine:
 
     def _finish(self) -> Matches:
         """Store what a push has brought, forget what is needed no more, and return the matches."""
+        before = self._position
         results = self._numbered(self._network.results())
         self._store.insert("state.result", results)
         touched = self._network.touched() | self._composites.save()
-        self._documents.keep_texts(self._accepted, touched)
+        self._forgetting.keep(self._accepted, touched)
         self._accepted.clear()
         self._store_late()
         self._pushes += 1
         waits = self._network.ordered and not self._pushes % FORGOTTEN_AFTER
-        if self._processor.evict(self._documents.clock) or waits:
-            self._forget()
+        freed = self._processor.evict(self._documents.clock) or waits
+        self._forgetting.forget(before, freed=freed)
         if self._network.take_changed():
             self._save_network()
         self._documents.finish()
@@ -406,7 +484,9 @@ class Engine:
             position=self._position,
             clock=self._documents.clock,
             next_doc=self._documents.next,
+            **self._forgetting.numbers(),
         )
+        reached("stored")
         return self._expand(results)
 
     def _numbered(self, found: pa.Table) -> pa.Table:
@@ -416,16 +496,10 @@ class Engine:
         return found.add_column(0, "position", pa.array(positions))
 
     def _store_late(self) -> None:
-        for doc, watermark, missed in self._network.take_late():
+        for late in self._network.take_late():
             self._store.fetch(
-                "INSERT INTO state.late VALUES (?, ?, ?)",
-                [doc, ", ".join(missed), watermark],
+                "INSERT INTO state.late (doc, watermark, lateness) VALUES (?, ?, ?)", late
             )
-
-    def _forget(self) -> None:
-        """Delete composites and texts that nothing refers to."""
-        self._composites.forget()
-        self._documents.forget_texts(self._network.waiting())
 
     def _save_network(self) -> None:
         """Write what operators over time keep."""
@@ -447,22 +521,20 @@ class Engine:
         self._accepted.extend(accepted)
         self._network.take(accepted)
 
-    def _record(self, source: tuple[str, int]) -> bool:
-        """Enter a batch into the ledger; False if it is there."""
-        if self._store.fetch(
-            "SELECT 1 FROM state.ledger WHERE query_id = ? AND batch_id = ?", source
-        ):
-            return False
-        self._store.fetch("INSERT INTO state.ledger VALUES (?, ?)", source)
-        return True
-
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch that was consumed under a query id."""
         with self._lock:
-            rows = self._store.fetch(
-                "SELECT max(batch_id) FROM state.ledger WHERE query_id = ?", [query_id]
-            )
-        return None if rows[0][0] is None else int(rows[0][0])
+            return self._ledger.last(query_id)
+
+    @property
+    def segment(self) -> int:
+        """The segment up to which the spool was consumed."""
+        return self._ledger.segment
+
+    def publish_patterns(self, artefacts: Artefacts) -> None:
+        """Leave the patterns of today for processes that shred documents elsewhere."""
+        with self._lock:
+            artefacts.publish(self._network.automaton)
 
     def flush(self) -> Matches:
         """End the input: return the matches that waited for time to pass.
@@ -485,14 +557,17 @@ class Engine:
     # -- Reading ---------------------------------------------------------------------------
 
     def matches(self, after: Match | int | None = None) -> Sequence[Match]:
-        """Return the kept matches again: all, those after a match, or after a position."""
+        """Return the kept matches again: all, those after a match, or after a position.
+
+        What comes after one that is no longer kept begins with the oldest that is.
+        """
         first = after.position if isinstance(after, Match) else (after or 0) + 1
         with self._lock:
             found = self._all(first)
             if not isinstance(after, Match):
                 return found
             # a result is the match of all who share it, so the one given may not be its last
-            passed = [match.id for match in found[: found.count_first()]]
+            passed = [m.id for m in found[: found.count_first()] if m.position == first]
             return found[passed.index(after.id) + 1 if after.id in passed else len(passed) :]
 
     def _all(self, first: int = 1) -> Matches:
@@ -505,11 +580,13 @@ class Engine:
     def sql(self, query: str) -> pa.Table:
         """Return the answer of one SELECT over the relations, as an Arrow table."""
         with self._lock:
+            self._store.expect_open()
             _refuse_all_but_select(query)
-            self._relations.refresh()
+            with self._store.telling():
+                self._relations.refresh()
             try:
                 with self._store.reading():
-                    return self._store.arrow(query)
+                    return self._store.answer(query)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
 
@@ -520,6 +597,17 @@ class Engine:
         """
         with self._lock:
             return self._store.beside()
+
+    def backup(self, path: str | Path) -> Backup:
+        """Write everything that is kept to one file, and return what is in it.
+
+        It is the state between two pushes; other threads may go on pushing.  Raises BackupError
+        if the file cannot be written, or for an engine in memory.  `xscl.restore` puts it back.
+        """
+        with self._lock:
+            store = self._store.beside()
+        with closing(store):
+            return back_up(store, Path(path))
 
     def document(self, name: str) -> bytes | None:
         """Return the text of a document by its id; None if it is not kept (any more)."""

@@ -29,6 +29,9 @@ EVERY = 3_600
 LOST_AFTER = 7 * 24 * 3_600 * 1_000_000
 """Ticks of nothing but failures after which a feed counts as lost; it is still asked once a day."""
 
+REFUSALS = frozenset({"url_private", "url_port"})
+"""Codes of errors that are ours: the feed's address is not one that we fetch from."""
+
 SECOND = 1_000_000
 _HOUR = 3_600 * SECOND
 _NAME = re.compile(r"[^\W\d][\w.-]*")
@@ -37,7 +40,7 @@ _SECRET = re.compile(
 )
 HIDDEN = "***"
 
-State: TypeAlias = Literal["new", "ok", "failing", "lost", "gone"]
+State: TypeAlias = Literal["new", "ok", "failing", "lost", "gone", "refused"]
 Headers: TypeAlias = tuple[tuple[str, str], ...]
 
 
@@ -63,7 +66,7 @@ class Feed:
     every: int
     added: int
     headers: Headers = field(default=(), repr=False)
-    given_for: str = ""
+    given_for: str = field(default="", repr=False)
     title: str = ""
     site_url: str = ""
     format: str = ""
@@ -103,6 +106,14 @@ class Feed:
         return shown(self.url)
 
     @property
+    def place(self) -> str:
+        """The feed's host and port, as `--allow-address` takes them."""
+        parts = urlsplit(self.url)
+        host = parts.hostname or ""
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    @property
     def request(self) -> FeedState:
         """What the next request has to know."""
         return FeedState(
@@ -126,6 +137,8 @@ class Feed:
             return "gone"
         if self.error is None:
             return "ok" if self.polls else "new"
+        if self.code in REFUSALS and not self.failures:
+            return "refused"
         since, now = self.failing_since, self.polled
         lost = since is not None and now is not None and now - since >= LOST_AFTER
         return "lost" if lost else "failing"

@@ -3,29 +3,28 @@
 An item's document has the id `<key>#<identity>`, where the key is the feed's
 (`xscl.feed`): it is the same when a feed is removed and added again.
 
-Recording a poll comes after appending its items to the spool, and a kill may
+Recording polls comes after appending their items to the spool, and a kill may
 come between: hence the table says up to which segment it knows the spool, and
 catches up with the rest when it is opened.  Otherwise the next poll would
-append the same items again, as changed ones with a later `seen_at`.
+append the same items again, as changed ones with a later `seen_at`.  Items that
+take several segments are announced before: if not all of these are there, the
+feeds' first polls are still to come, and what they bring is history.
 
-Headers are in a table of their own, `state.feed_secret`, that nobody may be shown.
+Headers and addresses that look secret are not in the table, see `xscl.secrets`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
 import time
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeAlias
-from urllib.parse import urlsplit
+from typing import Any
+from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
-from feeds.domains import registrable
 from feeds.spool import Spool
 from xscl.engine import Engine
 from xscl.feed import (
@@ -42,6 +41,8 @@ from xscl.feed import (
     stream_name,
     without_user,
 )
+from xscl.news import News, Seen, item_hash
+from xscl.secrets import ADDRESSES, NAME, Secrets, hidden, secrets_in
 from xscl.store import Store
 
 SCHEMA = """
@@ -52,34 +53,11 @@ CREATE TABLE IF NOT EXISTS state.feed(
     next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
     domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
     failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER);
-CREATE TABLE IF NOT EXISTS state.feed_secret(
-    key VARCHAR PRIMARY KEY, headers VARCHAR, given_for VARCHAR);
 CREATE TABLE IF NOT EXISTS state.feed_item(
     key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
-    PRIMARY KEY (key, identity));
-CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT);
+    skipped INTEGER, missing_since BIGINT, PRIMARY KEY (key, identity));
+CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT, announced INTEGER);
 """
-
-_ADDED_LATER = {
-    "feed": {
-        "domain": "VARCHAR",
-        "site_url": "VARCHAR",
-        "format": "VARCHAR",
-        "quality": "VARCHAR",
-        "note": "VARCHAR",
-        "failing_since": "BIGINT",
-        "code": "VARCHAR",
-        "moved_to": "VARCHAR",
-        "moved_polls": "INTEGER",
-    },
-    "feed_item": {"rule": "VARCHAR"},
-}
-"""Columns that tables made by the first release lack."""
-
-_UNTIMED = re.compile(rb"<(published|updated|seen_at|channel_url)>[^<]*</\1>")
-
-ItemRow: TypeAlias = tuple[str, bytes, int, str]
-"""An item to remember: identity, hash of its content, number of its versions, rule of identity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +75,11 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many items of a feed were seen, and how many versions of them."""
+    """How many items of a feed are known, how many versions of them, how many were skipped."""
 
     items: int = 0
     versions: int = 0
+    skipped: int = 0
 
 
 class Feeds:
@@ -110,9 +89,11 @@ class Feeds:
     """
 
     def __init__(self, engine: Engine, spool: Path | None = None) -> None:
+        self._engine = engine
         self._store = engine.store()
         try:
-            create_tables(self._store)
+            self._secrets = _secrets_of(engine, self._store)
+            create_tables(self._store, self._secrets)
             if spool is not None and spool.is_dir():
                 self._catch_up(Spool(spool, read_only=True))
         except BaseException:
@@ -136,9 +117,11 @@ class Feeds:
     def __getitem__(self, name: str) -> Feed:
         """Return a feed by its address or key, or by its stream if that has one feed only."""
         address = _address(name)
-        exact = self._select("WHERE url = ? OR key IN (?, ?)", address, name, feed_key(name))
-        found = exact or self._select("WHERE stream = ?", name)
-        found = found or [feed for feed in self if feed.shown_url == name]
+        keys = (name, feed_key(name))
+        near = self._select("WHERE url = ? OR key IN (?, ?)", shown(address), *keys)
+        found = [feed for feed in near if feed.url == address or feed.key in keys]
+        found = found or self._select("WHERE stream = ?", name)
+        found = found or [feed for feed in near if feed.shown_url == name]
         if len(found) == 1:
             return found[0]
         what = f"{len(found)} feeds are on the stream" if found else "there is no feed"
@@ -165,30 +148,40 @@ class Feeds:
         found = {feed.key: feed for feed in self._among([key for key, _ in rows])}
         return [found[key] for key, _ in rows]
 
-    def items(self, feed: Feed) -> dict[str, tuple[bytes, int]]:
-        """Return the hash and the number of versions of the items seen, by identity."""
-        rows = self._store.fetch(
-            "SELECT identity, hash, versions FROM state.feed_item WHERE key = ?", [feed.key]
-        )
-        return {identity: (digest, versions) for identity, digest, versions in rows}
+    def items(self, feed: Feed) -> dict[str, Seen]:
+        """Return what is remembered of a feed's items, by identity."""
+        return self.items_of([feed.key])[feed.key]
+
+    def items_of(self, keys: Collection[str]) -> dict[str, dict[str, Seen]]:
+        """Return what is remembered of the items of feeds, by key and identity."""
+        found: dict[str, dict[str, Seen]] = {key: {} for key in keys}
+        if found:
+            asked = pa.table({"key": pa.array(list(found), pa.string())})
+            self._store.connection.register("asked", asked)
+            rows = self._store.fetch(
+                "SELECT key, identity, hash, versions, coalesce(skipped, 0), missing_since, rule"
+                " FROM state.feed_item SEMI JOIN asked USING (key)"
+            )
+            for key, identity, *row in rows:
+                found[key][identity] = Seen(*row)
+        return found
 
     def counts(self) -> dict[str, Count]:
-        """Return how many items of each feed were seen, by its key."""
+        """Return how many items of each feed are known, by its key."""
         rows = self._store.fetch(
-            "SELECT key, count(*), sum(versions)::BIGINT FROM state.feed_item GROUP BY key"
+            "SELECT key, count(*), sum(versions)::BIGINT, coalesce(sum(skipped), 0)::BIGINT"
+            " FROM state.feed_item GROUP BY key"
         )
-        return {key: Count(items, versions) for key, items, versions in rows}
+        return {key: Count(*row) for key, *row in rows}
 
     def is_followed(self, url: str, *, besides: Feed) -> bool:
         """Return whether another feed has the address."""
-        found = self._store.fetch(
-            "SELECT 1 FROM state.feed WHERE url = ? AND key <> ? LIMIT 1", [url, besides.key]
-        )
-        return bool(found)
+        near = self._select("WHERE url = ? AND key <> ?", shown(url), besides.key)
+        return any(feed.url == url for feed in near)
 
     def _select(self, rest: str, *parameters: object) -> list[Feed]:
         rows = self._store.fetch(f"{_SELECT} {rest}", parameters)
-        return [_feed(row) for row in rows]
+        return [_feed(self._secrets.filled(dict(zip(_NAMES, row, strict=True)))) for row in rows]
 
     # -- What people change ----------------------------------------------------------------
 
@@ -212,118 +205,163 @@ class Feeds:
         self, wanted: Sequence[Wanted], *, now: int | None = None
     ) -> list[Feed | FeedsError]:
         """Follow feeds, all due at once; in the place of one that cannot be, say why."""
-        known = self._store.fetch("SELECT key, url, stream FROM state.feed")
-        keys, urls = {row[0] for row in known}, {row[1] for row in known}
-        taken = {row[2] for row in known} | {EVERYTHING}
+        followed = _Followed(self, self._published())
         time_now = ticks() if now is None else now
         added: list[Feed | FeedsError] = []
         for one in wanted:
             try:
-                feed = _made(one, keys, urls, taken, time_now)
+                feed = _made(one, followed, time_now)
             except FeedsError as error:
                 added.append(error)
                 continue
-            keys.add(feed.key)
-            urls.add(feed.url)
-            taken.add(feed.stream)
+            followed.take(feed)
             added.append(feed)
-        with self._store.transaction():
-            self._insert([feed for feed in added if isinstance(feed, Feed)])
+        self._insert([feed for feed in added if isinstance(feed, Feed)])
         return added
 
     def _insert(self, feeds: Sequence[Feed]) -> None:
         if not feeds:
             return
-        columns = {name: _column(feeds, name) for name in (*_NAMES, "domain")}
-        self._store.connection.register("followed", pa.table(columns))
-        self._store.connection.execute("INSERT INTO state.feed BY NAME SELECT * FROM followed")
-        for feed in feeds:
-            if feed.headers:
-                self._keep_secret(feed)
+        self._secrets.keep(feed for feed in feeds if hidden(feed))
+        with self._store.transaction():
+            self._store.connection.register("followed", _table(feeds, (*_NAMES, "domain")))
+            self._store.connection.execute("INSERT INTO state.feed BY NAME SELECT * FROM followed")
 
     def edit(self, feed: Feed) -> None:
         """Write what a person may change of a feed: tags, interval, headers, whether it is gone."""
+        _refuse_published(feed.tags, self._published())
+        self._secrets.keep([feed])
         with self._store.transaction():
             self._store.fetch(
                 "UPDATE state.feed SET tags = ?, every = ?, gone = ?, next_poll = ? WHERE key = ?",
                 [list(feed.tags), feed.every, feed.gone, feed.next_poll, feed.key],
             )
-            self._keep_secret(feed)
 
-    def _keep_secret(self, feed: Feed) -> None:
-        self._store.fetch("DELETE FROM state.feed_secret WHERE key = ?", [feed.key])
-        if feed.headers:
-            values = [feed.key, json.dumps(feed.headers), feed.given_for]
-            self._store.fetch("INSERT INTO state.feed_secret VALUES (?, ?, ?)", values)
+    def _published(self) -> dict[str, str]:
+        """Return the streams that subscriptions publish, each with the name of one of these."""
+        return {one.publish: one.name for one in self._engine.subscriptions if one.publish}
 
     def remove(self, feed: Feed) -> None:
         """Stop following a feed; what is known of its items stays, in case it is added again."""
         with self._store.transaction():
             self._store.fetch("DELETE FROM state.feed WHERE key = ?", [feed.key])
-            self._store.fetch("DELETE FROM state.feed_secret WHERE key = ?", [feed.key])
+        self._secrets.forget(feed.key)
 
     # -- What polls change -----------------------------------------------------------------
 
-    def record(self, feed: Feed, items: Sequence[ItemRow] = (), segment: int | None = None) -> None:
-        """Write what a poll has changed: the feed, its items, and how far the spool is known."""
+    def record(self, feed: Feed) -> None:
+        """Write what a poll has changed of a feed."""
+        self.record_all([feed])
+
+    def record_all(
+        self,
+        feeds: Sequence[Feed],
+        found: Iterable[News] = (),
+        segment: int | None = None,
+        holds: Mapping[str, int] | None = None,
+    ) -> None:
+        """Write what polls have changed: feeds, their items, and how far the spool is known.
+
+        `holds` are the domains that want to be left alone, each with the time until then.
+        """
+        self._secrets.keep(feeds)
+        news = list(found)
         with self._store.transaction():
-            changes = ", ".join(f"{name} = ?" for name in _POLLED)
-            values = [_value(feed, name) for name in _POLLED]
-            self._store.fetch(f"UPDATE state.feed SET {changes} WHERE key = ?", [*values, feed.key])
-            self._remember([(feed.key, *item) for item in items])
+            self._store.connection.register("polled", _table(feeds, ("key", *_POLLED)))
+            changes = ", ".join(f"{name} = polled.{name}" for name in _POLLED)
+            self._store.connection.execute(
+                f"UPDATE state.feed SET {changes} FROM polled WHERE feed.key = polled.key"
+            )
+            self._remember((one.feed, name, row) for one in news for name, row in one.items)
+            self._forget([(one.feed, name) for one in news for name in one.forgotten])
             if segment is not None:
                 self._know(segment)
+            for domain, until in (holds or {}).items():
+                self.hold(domain, until)
 
     def hold(self, domain: str, until: int) -> None:
         """Let no feed of a domain be due before some time."""
-        self._store.fetch(
-            "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
-            [until, domain, until],
-        )
+        with self._store.transaction():
+            self._store.fetch(
+                "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
+                [until, domain, until],
+            )
 
-    def _remember(self, rows: Sequence[tuple[str, str, bytes, int, str]]) -> None:
-        if not rows:
+    def _remember(self, rows: Iterable[tuple[str, str, Seen]]) -> None:
+        flat = [
+            (key, name, row.hash, row.versions, row.rule or None, row.skipped, row.left)
+            for key, name, row in rows
+        ]
+        if not flat:
             return
-        columns = zip(*rows, strict=True)
+        columns = zip(*flat, strict=True)
         arrays = [pa.array(c, t) for c, t in zip(columns, _ITEM.types, strict=True)]
         self._store.connection.register("remembered", pa.table(arrays, schema=_ITEM))
         self._store.connection.execute(
             "INSERT INTO state.feed_item BY NAME SELECT * FROM remembered"
             " ON CONFLICT (key, identity) DO UPDATE SET hash = excluded.hash,"
-            " versions = excluded.versions, rule = coalesce(nullif(excluded.rule, ''), rule)"
+            " versions = excluded.versions, rule = coalesce(excluded.rule, rule),"
+            " skipped = excluded.skipped, missing_since = excluded.missing_since"
         )
 
-    def _know(self, segment: int) -> None:
+    def _forget(self, items: Sequence[tuple[str, str]]) -> None:
+        if items:
+            keys, names = zip(*items, strict=True)
+            self._store.connection.register("forgotten", pa.table({"key": keys, "identity": names}))
+            self._store.connection.execute(
+                "DELETE FROM state.feed_item USING forgotten f"
+                " WHERE (feed_item.key, feed_item.identity) = (f.key, f.identity)"
+            )
+
+    def announce(self, segments: int) -> None:
+        """Note that so many segments of items are about to be appended to the spool."""
+        ((known,),) = self._store.fetch("SELECT coalesce(max(segment), 0) FROM state.feed_spool")
+        with self._store.transaction():
+            self._know(known, segments)
+
+    def _know(self, segment: int, announced: int | None = None) -> None:
         self._store.fetch("DELETE FROM state.feed_spool")
-        self._store.fetch("INSERT INTO state.feed_spool VALUES (?)", [segment])
+        self._store.fetch("INSERT INTO state.feed_spool VALUES (?, ?)", [segment, announced])
 
     # -- After a kill ----------------------------------------------------------------------
 
     def _catch_up(self, spool: Spool) -> None:
         """Remember the items of segments that were appended but not recorded."""
-        (known,) = self._store.fetch("SELECT coalesce(max(segment), 0) FROM state.feed_spool")[0]
-        for number in spool.numbers(known):
-            rows = list(self._unrecorded(spool, number))
-            with self._store.transaction():
+        ((known, announced),) = self._store.fetch(
+            "SELECT coalesce(max(segment), 0), max(announced) FROM state.feed_spool"
+        )
+        numbers = spool.numbers(known)
+        if not numbers:
+            return
+        keys: set[str] = set()
+        segments = 0
+        with self._store.transaction():
+            for number in numbers:
+                rows = list(self._unrecorded(spool, number))
                 self._remember(rows)
-                for key in sorted({key for key, *_ in rows}):
+                keys.update(key for key, *_ in rows)
+                segments += bool(rows)
+            if announced is None or segments >= announced:
+                for key in sorted(keys):
                     self._store.fetch(
                         "UPDATE state.feed SET polls = greatest(polls, 1) WHERE key = ?", [key]
                     )
-                self._know(number)
+            self._know(numbers[-1])
 
-    def _unrecorded(self, spool: Spool, number: int) -> Iterator[tuple[str, str, bytes, int, str]]:
+    def _unrecorded(self, spool: Spool, number: int) -> Iterator[tuple[str, str, Seen]]:
         latest: dict[tuple[str, str], bytes] = {}
         for document in spool.read(number):
             key, mark, identity = document.id.partition("#")
             if mark:
                 latest[key, identity] = item_hash(document.xml)
-        seen = {feed.key: self.items(feed) for feed in self._among({key for key, _ in latest})}
+        followed = [feed.key for feed in self._among({key for key, _ in latest})]
+        seen = self.items_of(followed)
         for (key, identity), digest in latest.items():
             if key in seen:
-                before, versions = seen[key].get(identity, (b"", 0))
-                if before != digest:
-                    yield key, identity, digest, versions + 1, ""
+                before = seen[key].get(identity, Seen())
+                if before.hash != digest:
+                    versions = before.versions + 1
+                    yield key, identity, Seen(digest, versions, before.skipped, rule=before.rule)
 
     def _among(self, keys: Collection[str]) -> list[Feed]:
         marks = ", ".join("?" * len(keys))
@@ -337,37 +375,65 @@ _ITEM = pa.schema(
         ("hash", pa.binary()),
         ("versions", pa.int32()),
         ("rule", pa.string()),
+        ("skipped", pa.int32()),
+        ("missing_since", pa.int64()),
     ]
 )
 
 
-def create_tables(store: Store) -> None:
-    """Make the tables of feeds if the store has none yet, and the columns that they lack."""
-    with store.transaction():
-        store.connection.execute(SCHEMA)
-        rows = store.fetch(
-            "SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'state'"
-        )
-        present = set(rows)
-        for table, columns in _ADDED_LATER.items():
-            for name, kind in columns.items():
-                if (table, name) not in present:
-                    store.connection.execute(f"ALTER TABLE state.{table} ADD COLUMN {name} {kind}")
-    _fill_domains(store)
+_IN_MEMORY: WeakKeyDictionary[Engine, Secrets] = WeakKeyDictionary()
 
 
-def _fill_domains(store: Store) -> None:
-    """Give the feeds of an older store what it did not keep."""
-    for key, url in store.fetch("SELECT key, url FROM state.feed WHERE domain IS NULL"):
-        address, headers = split_user(url)
-        domain = registrable(urlsplit(address).hostname or "")
+def _secrets_of(engine: Engine, store: Store) -> Secrets:
+    """Return the secrets of the feeds of an engine: beside its database, or in memory as it is."""
+    if store.path is None:
+        return _IN_MEMORY.setdefault(engine, Secrets())
+    return secrets_in(store.path.with_name(NAME))
+
+
+def create_tables(store: Store, secrets: Secrets | None = None) -> None:
+    """Make the tables of feeds if the store has none yet, and take secrets out of older ones.
+
+    What later versions of the tables have comes by a migration (`xscl.migrations`).
+    """
+    made = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed_spool'"
+    if not store.fetch(made):
         with store.transaction():
+            store.connection.execute(SCHEMA)
+    _hide_secrets(store, secrets)
+
+
+def _hide_secrets(store: Store, secrets: Secrets | None) -> None:
+    """Take the secrets of an older store out of its tables."""
+    old = store.fetch(
+        "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed_secret'"
+    )
+    headers: dict[str, tuple[str, str]] = {}
+    if old:
+        for key, written, given_for in store.fetch("SELECT * FROM state.feed_secret"):
+            headers[key] = written, given_for
+    elif not store.fetch("SELECT 1 FROM state.feed WHERE domain IS NULL LIMIT 1"):
+        return
+    if secrets is None:
+        secrets = Secrets() if store.path is None else secrets_in(store.path.with_name(NAME))
+    feeds = []
+    for row in store.fetch(_SELECT):
+        feed = _feed({"headers": (), **dict(zip(_NAMES, row, strict=True))})
+        written, given_for = headers.get(feed.key, ("[]", ""))
+        url, user = split_user(feed.url)
+        kept = tuple((name, value) for name, value in json.loads(written))
+        feeds.append(replace(feed, url=url, headers=(*kept, *user), given_for=given_for or url))
+    secrets.keep(feeds)
+    with store.transaction():
+        for feed in feeds:
+            values = [feed.domain, *(_value(feed, name) for name in ADDRESSES)]
             store.fetch(
-                "UPDATE state.feed SET domain = ?, url = ? WHERE key = ?", [domain, address, key]
+                "UPDATE state.feed SET domain = ?, url = ?, validated_by = ?, moved_to = ?"
+                " WHERE key = ?",
+                [*values, feed.key],
             )
-            if headers:
-                values = [key, json.dumps(headers), address]
-                store.fetch("INSERT INTO state.feed_secret VALUES (?, ?, ?)", values)
+        store.connection.execute("DROP TABLE IF EXISTS state.feed_secret")
+    store.connection.execute("CHECKPOINT")
 
 
 def ticks() -> int:
@@ -375,22 +441,41 @@ def ticks() -> int:
     return time.time_ns() // 1_000
 
 
-def item_hash(canonical: bytes) -> bytes:
-    """Return a hash of an item's content: of its canonical form without times and channel."""
-    return hashlib.blake2b(_UNTIMED.sub(b"", canonical), digest_size=16).digest()
+class _Followed:
+    """What stands against following a feed: those that are followed, and published streams.
+
+    Keys and addresses are there with their feeds' streams, published streams with a subscription.
+    """
+
+    def __init__(self, feeds: Iterable[Feed], published: Mapping[str, str]) -> None:
+        self.keys: dict[str, str] = {}
+        self.urls: dict[str, str] = {}
+        self.published = published
+        self.streams = {EVERYTHING, *published}
+        for feed in feeds:
+            self.take(feed)
+
+    def take(self, feed: Feed) -> None:
+        self.keys[feed.key] = self.urls[feed.url] = feed.stream
+        self.streams.add(feed.stream)
 
 
-def _made(wanted: Wanted, keys: set[str], urls: set[str], taken: set[str], now: int) -> Feed:
+def _made(wanted: Wanted, known: _Followed, now: int) -> Feed:
     """Return a new feed; raise if it is followed already or a name is none."""
     key = feed_key(wanted.url)
     url, user = split_user(wanted.url)
     headers = (*wanted.headers, *user)
-    if key in keys or (url in urls and not headers):
-        raise FeedsError(f"{shown(url)} is followed already", hint="'xscl feeds list' shows all")
-    stream = wanted.stream or free_name(stream_name(url), taken)
+    there = known.keys.get(key) or (None if headers else known.urls.get(url))
+    if there is not None:
+        raise FeedsError(
+            f"{shown(url)} is followed already, on the stream {there!r}",
+            hint=f"'xscl feeds show {there}' shows it, 'xscl feeds edit' changes it",
+        )
+    stream = wanted.stream or free_name(stream_name(url), known.streams)
     for name in (stream, *wanted.tags):
         check_name(name)
     tags = tuple(dict.fromkeys(wanted.tags))
+    _refuse_published((stream, *tags), known.published)
     return Feed(
         key,
         url,
@@ -404,6 +489,16 @@ def _made(wanted: Wanted, keys: set[str], urls: set[str], taken: set[str], now: 
         site_url=wanted.site_url,
         next_poll=now,
     )
+
+
+def _refuse_published(streams: Iterable[str], published: Mapping[str, str]) -> None:
+    """Raise if a subscription publishes one of a feed's streams: items are not what it makes."""
+    for name in streams:
+        if name in published:
+            raise FeedsError(
+                f"the subscription {published[name]!r} publishes the stream {name!r}",
+                hint="give the feed another name of a stream",
+            )
 
 
 def _address(name: str) -> str:
@@ -422,26 +517,22 @@ _KEPT = ("key", "stream", "tags", "every", "added")
 _POLLED = (*(name for name in _NAMES if name not in _KEPT), "domain")
 """What a poll may change."""
 
-_SELECT = (
-    f"SELECT {', '.join(_NAMES)}, headers, given_for"
-    " FROM state.feed LEFT JOIN state.feed_secret USING (key)"
-)
+_SELECT = f"SELECT {', '.join(_NAMES)} FROM state.feed"
 
 
 def _value(feed: Feed, name: str) -> object:
     value = getattr(feed, name)
+    if name in ADDRESSES and value:
+        return shown(value)
     return list(value) if isinstance(value, tuple) else value
 
 
-def _column(feeds: Sequence[Feed], name: str) -> pa.Array:
-    values = [_value(feed, name) for feed in feeds]
-    return pa.array(values, pa.list_(pa.string()) if name == "tags" else None)
+def _table(feeds: Sequence[Feed], names: Iterable[str]) -> pa.Table:
+    columns = {name: [_value(feed, name) for feed in feeds] for name in names}
+    kinds = {"tags": pa.list_(pa.string())}
+    return pa.table({name: pa.array(column, kinds.get(name)) for name, column in columns.items()})
 
 
-def _feed(row: tuple[Any, ...]) -> Feed:
-    values = dict(zip((*_NAMES, *_SECRETS), row, strict=True))
-    values["tags"] = tuple(values["tags"])
-    values["headers"] = tuple(
-        (name, value) for name, value in json.loads(values["headers"] or "[]")
-    )
-    return Feed(**{name: value for name, value in values.items() if value is not None})
+def _feed(values: Mapping[str, Any]) -> Feed:
+    given = {name: value for name, value in values.items() if value is not None}
+    return Feed(**given | {"tags": tuple(values["tags"])})

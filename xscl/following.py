@@ -1,21 +1,21 @@
 """Polling the feeds that are followed: from what is due to what is new in the spool.
 
-A poll of a feed:
+A round of polls:
 
-1. fetch it, with the validators of the last good answer;
-2. parse it, and compare each item's content with what was seen before;
-3. append the new and the changed items to the spool (durable when that returns);
-4. record items, validators, the next poll and the last error in one transaction.
+1. fetch each feed, with the validators of its last good answer, and parse it;
+2. compare the content of the items with what was seen before (`xscl.news`);
+3. append the new and the changed items of all these feeds to the spool, by time (durable when that
+   returns);
+4. record items, validators, the next polls and the last errors in one transaction.
 
-Steps 3 and 4 follow each other without a pause, so that the table of feeds
-knows the spool up to a segment and nothing after it.  The items of a feed's
-first good poll are history.
+Steps 3 and 4 follow each other without a pause, so that the table of feeds knows the spool up to a
+segment and nothing after it.  What was fetched within one look goes together; when feeds are polled
+once, all of them do.  The items of a feed's first good poll are history.
 
-Polls run beside one another, but of each registrable domain one at a time; a
-slow feed holds its place and its domain, and nobody else.  A server that asks
-to be left alone (`Retry-After`) is, for all feeds of its domain.  Whatever goes
-wrong with one feed is that feed's last error; a spool or a table that cannot
-be written to ends the polling.
+Polls run beside one another, but of each registrable domain one at a time; a slow feed holds its
+place and its domain, and nobody else.  A server that asks to be left alone (`Retry-After`) is, for
+all feeds of its domain.  Whatever goes wrong with one feed is that feed's last error; a spool or a
+table that cannot be written to ends the polling.
 """
 
 from __future__ import annotations
@@ -23,70 +23,31 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from feeds.addresses import Resolve, resolve
 from feeds.documents import Document
 from feeds.errors import FeedError
+from feeds.faultpoints import reached
 from feeds.fetch import DEFAULT, Failed, Fetched, Gone, NotModified, Outcome, Settings, fetch
-from feeds.items import Item
 from feeds.parse import ParsedFeed, parse_feed
 from feeds.spool import Spool
 from xscl import lifecycle
 from xscl.engine import Engine
-from xscl.feed import EVERY, EVERYTHING, Feed, Headers, lateness_of, public, shown
-from xscl.followed import Feeds, ItemRow, item_hash, ticks
-
-VERSIONS = 20
-"""Of an item that changes more often than this, later versions are not passed on."""
-
-
-@dataclass(frozen=True, slots=True)
-class News:
-    """What a feed's latest items are worth: documents for the spool, rows to remember."""
-
-    documents: tuple[Document, ...]
-    items: tuple[ItemRow, ...]
-
-
-def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, tuple[bytes, int]]) -> News:
-    """Return what is new or changed among a feed's items, the oldest first.
-
-    `seen` has the hash and the number of versions of the items known by
-    identity.  Where a feed has several versions of an item, the last one
-    counts as the latest.
-    """
-    known = dict(seen)
-    rules: dict[str, str] = {}
-    documents: list[Document] = []
-    oldest_first = list(reversed(items))  # where times are equal: feeds begin with the newest
-    oldest_first.sort(key=lambda item: item.timestamp)
-    for item in oldest_first:
-        digest = item_hash(item.canonical)
-        before, versions = known.get(item.identity, (b"", 0))
-        if digest == before or versions >= VERSIONS:
-            continue
-        known[item.identity] = (digest, versions + 1)
-        rules[item.identity] = item.rule
-        documents.append(_document(feed, item))
-    changed = (
-        (name, *row, rules.get(name, "")) for name, row in known.items() if seen.get(name) != row
-    )
-    return News(tuple(documents), tuple(changed))
-
-
-def _document(feed: Feed, item: Item) -> Document:
-    return Document(
-        stream=feed.streams,
-        id=f"{feed.key}#{item.identity}",
-        timestamp=item.timestamp,
-        xml=item.canonical,
-        history=not feed.polls,
-        origin=feed.key,
-    )
-
+from xscl.feed import (
+    EVERY,
+    EVERYTHING,
+    Feed,
+    Headers,
+    lateness_of,
+    public,
+    shown,
+)
+from xscl.followed import Feeds, ticks
+from xscl.news import by_time, news, parts
+from xscl.room import Room
 
 # -- Streams -------------------------------------------------------------------------------
 
@@ -107,16 +68,16 @@ def follow(
     to be known before a stream is subscribed to.
     """
     feed = feeds.add(url, stream=stream, tags=tags, every=every, headers=headers)
-    return feed, [name for name, raised in allow_late(engine, [feed]) if not raised]
+    return feed, allow_late(engine, [feed])
 
 
 def prepare(engine: Engine) -> None:
     """Give the stream of all items its lateness before the first subscription reads it."""
-    _raise(engine, {EVERYTHING: lateness_of(EVERY)})
+    engine.raise_lateness({EVERYTHING: lateness_of(EVERY)})
 
 
-def allow_late(engine: Engine, feeds: Sequence[Feed]) -> Iterator[tuple[str, bool]]:
-    """Raise the lateness of the feeds' streams as they need; yield each, and whether it could be.
+def allow_late(engine: Engine, feeds: Sequence[Feed]) -> list[str]:
+    """Raise the lateness of the feeds' streams as they need, and return those that could not be.
 
     A stream's lateness is fixed as soon as a subscription reads it.
     """
@@ -124,29 +85,22 @@ def allow_late(engine: Engine, feeds: Sequence[Feed]) -> Iterator[tuple[str, boo
     for feed in feeds:
         for name in feed.streams:
             needed[name] = max(feed.lateness, needed.get(name, 0))
-    yield from _raising(engine, needed)
-
-
-def _raise(engine: Engine, needed: Mapping[str, int]) -> None:
-    for _ in _raising(engine, needed):
-        continue
-
-
-def _raising(engine: Engine, needed: Mapping[str, int]) -> Iterator[tuple[str, bool]]:
-    rows = engine.sql("SELECT name, lateness, live FROM state.stream").to_pylist()
-    known = {row["name"]: (row["lateness"], row["live"]) for row in rows}
-    read = {name for subscription in engine.subscriptions for name in subscription.reads}
-    for name, ticks_needed in needed.items():
-        lateness, live = known.get(name, (0, False))
-        if lateness < ticks_needed and name not in read:
-            engine.stream(name, lateness=ticks_needed, live=live)
-        yield name, lateness >= ticks_needed or name not in read
+    return engine.raise_lateness(needed)
 
 
 # -- Polling -------------------------------------------------------------------------------
 
 AT_ONCE = 64
 """Domains that are asked at the same time; one domain is asked one thing at a time."""
+
+IN_FLIGHT = 256_000_000
+"""Bytes of answers that are fetched and parsed at once; who has not begun to ask waits then."""
+
+USUAL = 1_000_000
+"""What a request counts as until its answer is there, so that slow servers hold nobody up."""
+
+ROUND = 64_000_000
+"""Bytes of answers after which polls of one round are taken to the spool before all have ended."""
 
 _LOOK = 0.2  # seconds between two looks at what is due
 
@@ -201,25 +155,27 @@ def keep_polling(feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threa
 async def _keep_polling(
     feeds: Feeds, spool: Spool, fetching: Fetching, stopping: threading.Event
 ) -> None:
-    """Fill free places with feeds that are due, at every look."""
-    flying: set[asyncio.Task[Polled]] = set()
-    busy: set[str] = set()
+    """Fill free places with feeds that are due, at every look, and take in what has come."""
+    asking = _Asking(feeds, fetching)
+    flying: set[asyncio.Task[Answer]] = set()
     try:
         while not stopping.is_set():
             free = AT_ONCE - len(flying)
-            for feed in feeds.next_due(fetching.clock(), busy, free) if free else ():
-                busy.add(feed.domain)
-                flying.add(asyncio.create_task(_poll(feeds, spool, feed, fetching, busy)))
-            for task in await _ended(flying):
-                flying.discard(task)
-                task.result()
+            for feed in feeds.next_due(fetching.clock(), asking.busy, free) if free else ():
+                asking.busy.add(feed.domain)
+                flying.add(asyncio.create_task(asking.ask(feed)))
+            # Before the next look every poll that has ended is taken: its feed is not due twice.
+            ended = await _ended(flying)
+            flying -= ended
+            _take(feeds, spool, [task.result() for task in ended], fetching.clock())
+            asking.release(task.result() for task in ended)
     finally:
         for task in flying:
             task.cancel()
         await asyncio.gather(*flying, return_exceptions=True)
 
 
-async def _ended(flying: Set[asyncio.Task[Polled]]) -> set[asyncio.Task[Polled]]:
+async def _ended(flying: Set[asyncio.Task[Answer]]) -> set[asyncio.Task[Answer]]:
     """The polls that have ended, after a look's time, or when all have.
 
     To look whenever one has ended would cost more than the polls if many are due.
@@ -236,92 +192,130 @@ async def _poll_all(
 ) -> list[Polled]:
     """Poll feeds: domains beside one another, the feeds of a domain one after the other."""
     domains: dict[str, list[Feed]] = {}
-    for feed in chosen:
+    for feed in {feed.key: feed for feed in chosen}.values():  # each once, however it was named
         domains.setdefault(feed.domain, []).append(feed)
     places = asyncio.Semaphore(AT_ONCE)
-    busy: set[str] = set()
+    asking = _Asking(feeds, fetching)
+    round_ = _Round(feeds, spool, fetching)
 
-    async def poll_domain(group: Sequence[Feed]) -> list[Polled]:
+    async def poll_domain(group: Sequence[Feed]) -> None:
         async with places:
-            return await _poll_in_turn(feeds, spool, group, fetching, busy)
+            await _poll_in_turn(asking, group, round_)
 
-    done = await asyncio.gather(*(poll_domain(group) for group in domains.values()))
-    return [polled for group in done for polled in group]
+    await asyncio.gather(*(poll_domain(group) for group in domains.values()))
+    round_.take()
+    done = {polled.feed.key: polled for polled in round_.done}
+    order = [feed.key for group in domains.values() for feed in group]
+    return [
+        done.get(key) or Polled(feeds[key], held_until=round_.held[key], asked=False)
+        for key in order
+    ]
 
 
-async def _poll_in_turn(
-    feeds: Feeds, spool: Spool, group: Sequence[Feed], fetching: Fetching, busy: set[str]
-) -> list[Polled]:
+async def _poll_in_turn(asking: _Asking, group: Sequence[Feed], round_: _Round) -> None:
     """Poll the feeds of a domain; none after its server has asked to be left alone."""
-    done: list[Polled] = []
     held: int | None = None
     for feed in group:
         if held is not None:
-            done.append(Polled(feeds[feed.key], held_until=held, asked=False))
+            round_.held[feed.key] = held
             continue
-        busy.add(feed.domain)
-        polled = await _poll(feeds, spool, feed, fetching, busy)
-        held = polled.held_until
-        done.append(polled)
-    return done
+        asking.busy.add(feed.domain)
+        answer = await asking.ask(feed)
+        held = answer.held_until
+        round_.add(answer)
 
 
-async def _poll(
-    feeds: Feeds, spool: Spool, feed: Feed, fetching: Fetching, busy: set[str]
-) -> Polled:
-    """Poll a feed, take its news to the spool, and record what became of it.
+# -- Asking --------------------------------------------------------------------------------
 
-    `busy` holds the domains that are being asked, the feed's among them, which
-    is free afterwards.
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What asking a feed came to, before anything of it is kept.
+
+    `before` is the feed as it was asked, `after` as it is to be; `size` are the bytes of its body.
     """
-    now, domain = fetching.clock(), feed.domain
-    try:
-        outcome, parsed = await _asked(feed, now, fetching)
-        if isinstance(outcome, Failed):
-            feed, outcome, parsed = await _searched(feeds, feed, outcome, now, fetching, busy)
-    finally:
-        busy.discard(domain)
-    match outcome:
-        case Fetched() | NotModified():
-            after = lifecycle.answered(feed, outcome, parsed, now, fetching.quick)
-            return _take(feeds, spool, _settled(feeds, after), feed, parsed, now)
-        case Gone():
-            return _record(feeds, lifecycle.gone(feed, now))
-        case Failed():
-            return _after_failure(feeds, feed, outcome, now, fetching)
+
+    before: Feed
+    after: Feed
+    at: int
+    parsed: ParsedFeed | None = None
+    held_until: int | None = None
+    size: int = 0
 
 
-async def _searched(
-    feeds: Feeds, feed: Feed, failure: Failed, now: int, fetching: Fetching, busy: set[str]
-) -> tuple[Feed, Outcome, ParsedFeed | None]:
-    """The feed at the first of the addresses announced in its place that is a feed."""
-    for there in lifecycle.announced(feed, failure):
-        elsewhere = there.domain != feed.domain
-        if feeds.is_followed(there.url, besides=feed) or (elsewhere and there.domain in busy):
-            continue
-        busy.add(there.domain)
+@dataclass(slots=True)
+class _Asking:
+    """Who is asked now: `busy` are domains, `claimed` the addresses found for feeds without one."""
+
+    feeds: Feeds
+    fetching: Fetching
+    busy: set[str] = field(default_factory=set)
+    claimed: set[str] = field(default_factory=set)
+    room: Room = field(default_factory=lambda: Room(IN_FLIGHT))
+
+    async def ask(self, feed: Feed) -> Answer:
+        """Ask a feed whose domain is busy with it, and free it again."""
+        now, domain, quick = self.fetching.clock(), feed.domain, self.fetching.quick
         try:
-            outcome, parsed = await _asked(there, now, fetching)
+            outcome, parsed = await self._asked(feed, now)
+            if isinstance(outcome, Failed):
+                feed, outcome, parsed = await self._searched(feed, outcome, now)
         finally:
-            if elsewhere:
-                busy.discard(there.domain)
-        if parsed is not None:
-            return there, outcome, parsed
-    return feed, failure, None
+            self.busy.discard(domain)
+        match outcome:
+            case Fetched() | NotModified():
+                size = len(outcome.body) if isinstance(outcome, Fetched) else 0
+                after = lifecycle.answered(feed, outcome, parsed, now, quick)
+                return Answer(feed, after, now, parsed, size=size)
+            case Gone():
+                return Answer(feed, lifecycle.gone(feed, now), now)
+            case Failed():
+                fail = lifecycle.refused if lifecycle.is_ours(feed, outcome) else lifecycle.failed
+                after = fail(feed, outcome, now, quick)
+                held = None if quick else lifecycle.held_until(outcome, now)
+                return Answer(feed, after, now, held_until=held)
 
+    def release(self, answers: Iterable[Answer]) -> None:
+        """Forget the addresses that feeds have got: the table has them."""
+        self.claimed.difference_update(answer.before.url for answer in answers)
 
-async def _asked(feed: Feed, now: int, fetching: Fetching) -> tuple[Outcome, ParsedFeed | None]:
-    """What a request brought, and the feed in it; whatever goes wrong is a failure of the feed."""
-    try:
-        outcome = await fetch(feed.request, now=now, settings=fetching.settings)
-        if isinstance(outcome, Fetched):
-            loop = asyncio.get_running_loop()
-            return outcome, await loop.run_in_executor(_readers(), _parse, outcome, now)
-        return outcome, None
-    except FeedError as error:
-        return Failed(error.reason_code, f"the feed cannot be read: {error}"), None
-    except Exception as error:  # one feed must not stop the others, whatever it does to a library
-        return Failed("feed_internal", f"reading the feed failed: {type(error).__name__}"), None
+    async def _searched(
+        self, feed: Feed, failure: Failed, now: int
+    ) -> tuple[Feed, Outcome, ParsedFeed | None]:
+        """The feed at the first of the addresses announced in its place that is a feed."""
+        for there in lifecycle.announced(feed, failure):
+            elsewhere = there.domain != feed.domain
+            followed = self.feeds.is_followed(there.url, besides=feed) or there.url in self.claimed
+            if followed or (elsewhere and there.domain in self.busy):
+                continue
+            self.busy.add(there.domain)
+            self.claimed.add(there.url)
+            try:
+                outcome, parsed = await self._asked(there, now)
+            finally:
+                if elsewhere:
+                    self.busy.discard(there.domain)
+            if parsed is not None:
+                return there, outcome, parsed
+            self.claimed.discard(there.url)
+        return feed, failure, None
+
+    async def _asked(self, feed: Feed, now: int) -> tuple[Outcome, ParsedFeed | None]:
+        """What a request brought, and the feed in it; what goes wrong is a failure of the feed."""
+        if lifecycle.is_lost(feed):
+            return lifecycle.SECRET_LOST, None
+        try:
+            async with self.room.of(USUAL) as take:
+                outcome = await fetch(feed.request, now=now, settings=self.fetching.settings)
+                if not isinstance(outcome, Fetched):
+                    return outcome, None
+                take(len(outcome.body))
+                loop = asyncio.get_running_loop()
+                return outcome, await loop.run_in_executor(_readers(), _parse, outcome, now)
+        except FeedError as error:
+            return Failed(error.reason_code, f"the feed cannot be read: {error}"), None
+        except Exception as error:  # one feed must not stop the others, whatever it does
+            return Failed("feed_internal", f"reading the feed failed: {type(error).__name__}"), None
 
 
 @functools.cache
@@ -337,37 +331,75 @@ def _parse(fetched: Fetched, now: int) -> ParsedFeed:
     )
 
 
-def _take(
-    feeds: Feeds, spool: Spool, after: Feed, before: Feed, parsed: ParsedFeed | None, now: int
-) -> Polled:
-    """Append what is new to the spool and record the poll, without a pause in between."""
-    if parsed is None:
-        return _record(feeds, after)
-    found = news(before, parsed.items, feeds.items(before))
-    segment = spool.append(found.documents, now)
-    feeds.record(after, found.items, segment)
-    return Polled(after, len(found.documents))
+# -- Taking --------------------------------------------------------------------------------
 
 
-def _settled(feeds: Feeds, feed: Feed) -> Feed:
-    """Return the feed at the address to which it has moved, unless another feed is there."""
-    moved = lifecycle.settled(feed)
-    if moved is feed or not feeds.is_followed(moved.url, besides=feed):
-        return moved
-    return replace(feed, note=f"it has moved to {shown(moved.url)}, which is followed already")
+@dataclass(slots=True)
+class _Round:
+    """Answers that go to the spool together; `held` are feeds that were not asked, until when."""
+
+    feeds: Feeds
+    spool: Spool
+    fetching: Fetching
+    answers: list[Answer] = field(default_factory=list)
+    size: int = 0
+    done: list[Polled] = field(default_factory=list)
+    held: dict[str, int] = field(default_factory=dict)
+
+    def add(self, answer: Answer) -> None:
+        """Keep an answer; if they are too large together, take them now."""
+        self.answers.append(answer)
+        self.size += answer.size
+        if self.size > ROUND:
+            self.take()
+
+    def take(self) -> None:
+        """Take the answers to the spool and the table."""
+        answers, self.answers, self.size = self.answers, [], 0
+        self.done += _take(self.feeds, self.spool, answers, self.fetching.clock())
 
 
-def _after_failure(
-    feeds: Feeds, feed: Feed, failure: Failed, now: int, fetching: Fetching
-) -> Polled:
-    after = lifecycle.failed(feed, failure, now, fetching.quick)
-    feeds.record(after)
-    held = None if fetching.quick else lifecycle.held_until(failure, now)
-    if held is not None:
-        feeds.hold(feed.domain, held)
-    return Polled(after, held_until=held)
+def _take(feeds: Feeds, spool: Spool, answers: Sequence[Answer], now: int) -> list[Polled]:
+    """Append what is new to the spool and record the polls, without a pause in between."""
+    if not answers:
+        return []
+    answers = sorted(answers, key=lambda answer: answer.after.key)
+    read = {one.after.key: (one, one.parsed) for one in answers if one.parsed is not None}
+    seen = feeds.items_of(read)
+    found = [news(one.before, read_.items, seen[key], one.at) for key, (one, read_) in read.items()]
+    reached("fetched")
+    segment = _append(feeds, spool, by_time(found), now)
+    reached("spooled")
+    after = _settled(feeds, [answer.after for answer in answers])
+    holds = {a.after.domain: a.held_until for a in answers if a.held_until is not None}
+    feeds.record_all(after, found, segment, holds)
+    new = {one.feed: len(one.documents) for one in found}
+    return [
+        Polled(feed, new.get(feed.key, 0), answer.held_until)
+        for feed, answer in zip(after, answers, strict=True)
+    ]
 
 
-def _record(feeds: Feeds, feed: Feed) -> Polled:
-    feeds.record(feed)
-    return Polled(feed)
+def _append(feeds: Feeds, spool: Spool, documents: Sequence[Document], now: int) -> int | None:
+    """Append documents, and return the last segment, None without documents."""
+    pieces = list(parts(documents))
+    if len(pieces) > 1:
+        feeds.announce(len(pieces))
+    segments = [spool.append(piece, now) for piece in pieces]
+    return segments[-1] if segments else None
+
+
+def _settled(feeds: Feeds, after: Sequence[Feed]) -> list[Feed]:
+    """Return feeds at the addresses to which they have moved, unless another feed is there."""
+    settled: list[Feed] = []
+    taken: set[str] = set()
+    for feed in after:
+        moved = lifecycle.settled(feed)
+        if moved is not feed and (moved.url in taken or feeds.is_followed(moved.url, besides=feed)):
+            moved = replace(
+                feed, note=f"it has moved to {shown(moved.url)}, which is followed already"
+            )
+        elif moved is not feed:
+            taken.add(moved.url)
+        settled.append(moved)
+    return settled

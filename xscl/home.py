@@ -1,8 +1,10 @@
 """The data directory: where a service keeps everything, and who may use it.
 
     state.duckdb   subscriptions, join state, matches, feeds (`xscl.store`)
+    secrets.json   headers and secret addresses of feeds (`xscl.secrets`)
     spool/         the documents on their way in (`feeds.spool`)
     checkpoint/    how far Spark has read the spool (`xscl.spark`)
+    patterns/      what Spark's tasks shred documents with
     spark/         the log of Spark and the launcher of Java
     status.json    what the running service last said of itself
     lock           the number of the process that uses the directory
@@ -25,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from xscl.errors import XsclError
+from xscl.mark import mark_path
 
 SERVICE = "serve"
 """What a service calls itself in the lock."""
@@ -33,7 +36,18 @@ PATIENCE = 2.0
 """Seconds for which a command waits for another one to end."""
 
 _MODE = 0o700
-_PARTS = frozenset({"state.duckdb", "spool", "checkpoint", "spark", "status.json", "lock"})
+_PARTS = frozenset(
+    {
+        "state.duckdb",
+        "secrets.json",
+        "spool",
+        "checkpoint",
+        "patterns",
+        "spark",
+        "status.json",
+        "lock",
+    }
+)
 
 
 class HomeError(XsclError):
@@ -83,6 +97,10 @@ class Home:
         return self.path / "checkpoint"
 
     @property
+    def patterns(self) -> Path:
+        return self.path / "patterns"
+
+    @property
     def spark(self) -> Path:
         return self.path / "spark"
 
@@ -95,8 +113,8 @@ class Home:
         return self.path / "lock"
 
     def exists(self) -> bool:
-        """Whether something has been kept here already."""
-        return self.database.exists()
+        """Whether something has been kept here already; the mark says so if the store is lost."""
+        return self.database.exists() or mark_path(self.database).exists()
 
     def expect(self) -> None:
         """Raise if nothing has been kept here yet."""

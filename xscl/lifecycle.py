@@ -2,6 +2,7 @@
 
     answered    the feed is well: errors are forgotten, validators and wishes kept
     failed      back-off: the interval doubles with each failure, up to a day
+    refused     it is we who do not ask: its address is private, or its port unusual; no back-off
     gone        410: nobody asks again, unless told to
 
 A permanent redirect (301, 308) becomes the feed's address after `MOVES` good
@@ -22,7 +23,7 @@ from dataclasses import replace
 from feeds.fetch import Cache, Failed, FeedState, Fetched, NotModified
 from feeds.parse import ParsedFeed
 from feeds.schedule import Policy, Wishes, next_poll
-from xscl.feed import SECOND, Feed, shown, without_user
+from xscl.feed import HIDDEN, REFUSALS, SECOND, Feed, shown, without_user
 
 MOVES = 3
 """So many good answers at its target make a permanent redirect believed."""
@@ -31,6 +32,12 @@ SEARCHES = 3
 """Of the feeds that a page announces, so many are tried."""
 
 NO_CACHE = Cache()
+
+SECRET_LOST = Failed(
+    "feed_secret",
+    "the secret part of its address is not known any more (backups have no secrets): "
+    "remove the feed and add it again",
+)
 
 _TOO_MANY = 429
 _PAUSE = 300  # seconds, for a server that says "too many requests" but not how long
@@ -74,6 +81,23 @@ def failed(feed: Feed, failure: Failed, now: int, quick: bool = False) -> Feed:
         moved_polls=0,
     )
     return _scheduled(ill, now, quick, retry_after=failure.retry_after)
+
+
+def is_lost(feed: Feed) -> bool:
+    """Return whether only what may be shown of a secret address is known."""
+    return f"={HIDDEN}" in feed.url
+
+
+def is_ours(feed: Feed, failure: Failed) -> bool:
+    """Return whether we refuse to ask at the feed's own address; a redirect there is its fault."""
+    return failure.code in REFUSALS and feed.place in failure.message
+
+
+def refused(feed: Feed, refusal: Failed, now: int, quick: bool = False) -> Feed:
+    """Return a feed that was not asked, because nobody has allowed its address."""
+    error = f"{refusal.message}; --allow-address {feed.place} allows it"
+    known = replace(feed, polled=now, failures=0, failing_since=None, code=refusal.code)
+    return _scheduled(replace(known, error=error), now, quick)
 
 
 def gone(feed: Feed, now: int) -> Feed:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -49,8 +48,8 @@ from xscl.planner import Planned, Planner
 from xscl.relational import Relational, composite_of_row
 from xscl.results import Subscription
 from xscl.rules import RULES
+from xscl.xpath.arrivals import Arrival
 from xscl.xpath.nfa import Automaton
-from xscl.xpath.shred import Arrival
 
 
 def _composite(text: str) -> Composite:
@@ -387,11 +386,20 @@ class Network:
             self._numbered = Numbering(self.core.plan, [*held, *self.relational.held()])
         return self._numbered
 
-    def take_late(self) -> list[tuple[int, int, tuple[str, ...]]]:
-        """Return the documents that came too late since the last time, when, and for what."""
-        found: list[tuple[int, int, tuple[str, ...]]] = []
+    def take_late(self) -> list[tuple[int, int, int]]:
+        """Return the documents that came too late since the last time: watermark, lateness.
+
+        A row is as late as the newest of its documents; the lateness is that of
+        the operators over time that missed it.
+        """
+        lanes = {mop.label: mop.lane for mop in self.core.plan.mops if mop.lane is not None}
+        found: dict[tuple[int, int, int], None] = {}
         for row, watermark, missed in self.core.late:
-            parts: list[Any] = [value for value in row if isinstance(value, Composite)]
-            found.append((parts[0].docs[-1] if parts else row[2], watermark, missed))
+            parts = [value for value in row if isinstance(value, Composite)]
+            doc = max(parts[0].docs) if parts and parts[0].docs else row[2]
+            for label in missed:
+                lane = lanes.get(label.partition(", ")[0])
+                if lane is not None:
+                    found[doc, watermark, lane.lateness] = None
         self.core.late.clear()
-        return found
+        return list(found)

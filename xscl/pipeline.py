@@ -3,36 +3,42 @@
 A consumer reads the segments of a spool in order and hands their documents to
 a `Sink` in batches.  Each batch has a key, (query id, batch id), which the
 sink enters into its ledger in the same transaction as the documents, so that a
-batch that comes twice changes nothing.
+batch that comes twice changes nothing.  The ledger also says up to which
+segment the spool was consumed: a store may change from one consumer to the
+other, and each begins where the other one ended.
 
 `DirectConsumer` calls its query "direct" and a batch by the number of its last
 segment.  `xscl.spark.SparkConsumer` has the query id and the batch numbers of
-its checkpoint.  A store may change from one to the other: each begins where
-the ledger says that the other one ended.
+its checkpoint.
 """
 
 from __future__ import annotations
 
 import json
 import threading
+import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from feeds.documents import Document
+from feeds.faultpoints import reached
 from feeds.spool import Segment, Spool
 from xscl.errors import XsclError
-
-DIRECT = "direct"
-"""The query id of the consumer without Spark."""
+from xscl.ledger import DIRECT, Batch
+from xscl.xpath.artefact import Artefacts
+from xscl.xpath.portions import Part
 
 BATCH = 10_000
 """A batch of the direct consumer is closed with the segment that brings it to so many documents."""
 
-_START_OVER = (
-    "delete the checkpoint to read the whole spool again; documents that the store has are "
-    "recognised"
-)
+_START_OVER = "delete the checkpoint: the next run begins where the store ended"
+KEPT = 1 << 28
+"""Bytes of consumed segments that stay, for a store that is put back from a backup."""
+
+_STOPPED_WITHIN = 0.1  # seconds
+
 _LISTED = 1_000
 """So many segments are looked at ahead of time, at most."""
 
@@ -49,14 +55,24 @@ class Sink(Protocol):
     Always called in the thread that runs the consumer.
     """
 
-    def consume(self, documents: list[Document], query_id: str, batch_id: int) -> None:
+    def consume(
+        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
+    ) -> None:
         """Takes a batch, which may be empty, and enters it into the ledger: all or nothing.
 
-        A batch that the ledger already has changes nothing.
+        A batch that the ledger already has changes nothing.  `parts` are the witnesses of the
+        documents, where they were found elsewhere.
         """
 
     def consumed(self, query_id: str) -> int | None:
         """The last batch in the ledger under this query id, None if there is none."""
+
+    @property
+    def segment(self) -> int:
+        """The segment up to which the spool was consumed, whoever did it."""
+
+    def publish_patterns(self, artefacts: Artefacts) -> None:
+        """Leaves what documents are shredded with for other processes."""
 
 
 class Consumer(Protocol):
@@ -73,20 +89,14 @@ class Consumer(Protocol):
 
 
 class DirectConsumer:
-    """Consumes a spool in this very process, without Spark.
+    """Consumes a spool in this very process, without Spark."""
 
-    `checkpoint` is the directory in which a `SparkConsumer` of the same store
-    may have left its checkpoint.
-    """
-
-    def __init__(
-        self, spool: Spool, sink: Sink, *, checkpoint: Path | None = None, batch: int = BATCH
-    ) -> None:
+    def __init__(self, spool: Spool, sink: Sink, *, batch: int = BATCH) -> None:
         self._spool = spool
         self._sink = sink
         self._batch = batch
         self._stopping = threading.Event()
-        self._position = max(sink.consumed(DIRECT) or 0, position_of_spark(sink, checkpoint))
+        self._position = sink.segment
 
     def run_once(self) -> int:
         """Consumes what is in the spool now, and returns the number of documents."""
@@ -96,16 +106,25 @@ class DirectConsumer:
             if not segments:
                 break
             documents = read_all(self._spool, [segment.number for segment in segments])
-            self._sink.consume(documents, DIRECT, segments[-1].number)
-            self._position = segments[-1].number
+            last = segments[-1].number
+            self._sink.consume(documents, Batch(DIRECT, last, last))
+            self._position = last
+            reached("batch_done")
+            forget(self._spool, last)
             count += len(documents)
         return count
 
     def serve(self, interval: float = 1.0) -> None:
-        """Consumes what is and what comes until `stop`, looking every `interval` seconds."""
+        """Consumes what is and what comes until `stop`.
+
+        What this process appends is consumed at once, what others do after `interval` seconds.
+        """
         while not self._stopping.is_set():
             self.run_once()
-            self._stopping.wait(interval)
+            looking = time.monotonic() + interval
+            while not self._stopping.is_set() and (left := looking - time.monotonic()) > 0:
+                if self._spool.wait(self._position, min(left, _STOPPED_WITHIN)):
+                    break
 
     def stop(self) -> None:
         """Asks for the end after the batch in progress; the consumer does not start again."""
@@ -123,6 +142,12 @@ class DirectConsumer:
         return batch
 
 
+def forget(spool: Spool, up_to: int) -> None:
+    """Deletes segments that were consumed long ago, if this process may."""
+    if not spool.read_only:
+        spool.forget(up_to, KEPT)
+
+
 def read_all(spool: Spool, numbers: list[int]) -> list[Document]:
     """The documents of several segments, in the order given."""
     return [document for number in numbers for document in spool.read(number)]
@@ -136,13 +161,6 @@ class Checkpoint:
     query_id: str
     committed: int | None
 
-    def segment(self, batch_id: int) -> int:
-        """The last segment of a batch, 0 if the checkpoint has forgotten the batch."""
-        path = self.directory / "offsets" / str(batch_id)
-        if not path.exists():
-            return 0
-        return int(_entry(path, path.read_text("utf-8").rstrip().rpartition("\n")[2], "segment"))
-
 
 def read_checkpoint(directory: Path) -> Checkpoint | None:
     """The checkpoint in a directory, None if no query has started there yet."""
@@ -153,17 +171,6 @@ def read_checkpoint(directory: Path) -> Checkpoint | None:
     commits = (directory / "commits").glob("[0-9]*")
     committed = max((int(commit.name) for commit in commits if commit.name.isdigit()), default=None)
     return Checkpoint(directory, query_id, committed)
-
-
-def position_of_spark(sink: Sink, directory: Path | None) -> int:
-    """The segment up to which the sink got everything from the query of a checkpoint.
-
-    The sink's ledger decides, not the checkpoint: whatever has become of the
-    one, what is in the other was consumed.
-    """
-    checkpoint = read_checkpoint(directory) if directory is not None else None
-    batch_id = sink.consumed(checkpoint.query_id) if checkpoint is not None else None
-    return checkpoint.segment(batch_id) if checkpoint and batch_id is not None else 0
 
 
 def check_store(sink: Sink, checkpoint: Checkpoint) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from feeds.xmlparse import parse
 from templates.processor import FOUND
 from templates.relations import Pair, Witnesses
 from xscl.compile import CompiledQuery, JoinedParts, Witnessed
@@ -24,8 +23,8 @@ from xscl.history import Trial
 from xscl.language.parser import parse_block
 from xscl.results import Result, Subscription
 from xscl.store import Store
+from xscl.xpath.arrivals import Arrival, Content, shred
 from xscl.xpath.nfa import Automaton
-from xscl.xpath.shred import Arrival, shred
 
 BATCH = 1_000
 
@@ -67,7 +66,8 @@ def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Wit
     )
     while found := rows.fetchmany(BATCH):
         arrivals = (
-            Arrival(doc, tuple(names), parse(bytes(xml)), *rest) for doc, names, xml, *rest in found
+            Arrival(doc, tuple(names), Content(bytes(xml)), *rest)
+            for doc, names, xml, *rest in found
         )
         yield shred(automaton, arrivals)
 
@@ -79,8 +79,13 @@ def found_before(
     subscription: Subscription,
     tried: Subscription,
     results: Iterable[Result],
+    oldest: int,
 ) -> pa.Table:
-    """Return the results of a trial as results of a subscription, without those that it has."""
+    """Return the results of a trial as results of a subscription, without those that it has.
+
+    Those of which all documents came before the `oldest` whose matches are kept are left out: who
+    shares them may have had them.
+    """
     asked = list(results)
     numbers = _numbers(store, {one.id for result in asked for one in result.present})
     stored = documents.stored(set(numbers.values()))
@@ -90,6 +95,8 @@ def found_before(
     for result in asked:
         nodes = [result.nodes[at][0] for at in order]
         parts = [stored[numbers[document.id]] for document in result.present]
+        if max(part.doc for part in parts) < oldest:
+            continue
         if subscription.qid > 0:
             row = (parts[0].doc, parts[-1].doc, nodes)
             if (*row[:2], tuple(nodes)) not in known:

@@ -3,6 +3,10 @@
 They are views over what is stored, so that storage may change and the names
 stay (Hong 2009, sections 6.3.1, 6.4.3 and 6.5).  Relations ending in W, R_vj,
 R_L, R_R and R_out are those of the last push.
+
+Time: `watermarks` says for each stream what is late on it, and how many
+documents were; `late` has those documents that some subscription may have
+missed, and which (`xscl.lateness`).
 """
 
 from __future__ import annotations
@@ -12,9 +16,15 @@ import pyarrow as pa
 from templates.joingraph import JoinGraph
 from templates.processor import Processor
 from templates.registry import Registry, r_t
+from xscl.documents import EARLIEST, LEVELS
+from xscl.lateness import Readings
 from xscl.store import Store
+from xscl.streams import Streams
 
-VIEWS = """
+PUBLISHED = f"rank % {LEVELS} <> 0"
+"""Whether a document is what a subscription published: those that arrive begin a rank."""
+
+VIEWS = f"""
 CREATE OR REPLACE TEMP VIEW R_docTS AS
     SELECT d.id AS docid, t.ts AS timestamp FROM state.times t JOIN state.document d USING (doc);
 CREATE OR REPLACE TEMP VIEW R_docTSW AS
@@ -49,12 +59,45 @@ CREATE OR REPLACE TEMP VIEW R_R AS
 CREATE OR REPLACE TEMP VIEW R_sub AS
     SELECT name AS subscription, template, qid FROM state.subscription;
 CREATE OR REPLACE TEMP VIEW rejected AS
-    SELECT stream, id, reason, line, "column", message FROM state.rejected;
-CREATE OR REPLACE TEMP VIEW late AS
-    SELECT d.id AS docid, d.streams, d.ts AS timestamp, l.watermark, l.missed
-    FROM state.late l JOIN state.document d USING (doc);
+    SELECT stream, id, reason, line, "column", message, clock AS timestamp FROM state.rejected;
 CREATE OR REPLACE TEMP VIEW documents AS
-    SELECT id, streams, ts AS timestamp, version, history, origin FROM state.document;
+    SELECT id, streams, ts AS timestamp, version, history, origin, {PUBLISHED} AS published
+    FROM state.document;
+CREATE OR REPLACE TEMP VIEW arrival AS
+    SELECT doc, id, ts, clock - ts AS behind, first, version, unnest(streams) AS stream
+    FROM state.document;
+CREATE OR REPLACE TEMP VIEW missed AS
+    SELECT a.doc, a.ts + a.behind - r.bound AS watermark, r.subscription
+    FROM arrival a JOIN reading r ON r.stream = a.stream AND a.behind > r.bound
+    WHERE a.first >= r.since AND (r.updates OR a.version = 1)
+    UNION ALL
+    SELECT l.doc, l.watermark, r.subscription
+    FROM state.late l JOIN arrival a USING (doc)
+    JOIN reading r ON r.stream = a.stream AND r.lateness = l.lateness
+    WHERE a.first >= r.since AND (r.updates OR a.version = 1);
+CREATE OR REPLACE TEMP VIEW late AS
+    SELECT d.id AS docid, d.streams, d.ts AS timestamp, m.watermark, m.watermark - d.ts AS behind,
+        m.missed
+    FROM state.document d JOIN (
+        SELECT doc, max(watermark) AS watermark, list_sort(list(DISTINCT subscription)) AS missed
+        FROM missed GROUP BY doc) m USING (doc)
+    ORDER BY d.doc;
+CREATE OR REPLACE TEMP VIEW watermarks AS
+    WITH counted AS (
+        SELECT a.stream, any_value(coalesce(k.lateness, 0)) AS lateness, any_value(k.live) AS live,
+            count(*) AS documents, count(*) FILTER (behind > coalesce(k.lateness, 0)) AS late
+        FROM arrival a LEFT JOIN known_stream k USING (stream) GROUP BY a.stream),
+    refused AS (SELECT stream, count(*) AS rejected FROM state.rejected GROUP BY stream),
+    found AS (
+        SELECT stream, coalesce(c.lateness, k.lateness, 0) AS lateness,
+            coalesce(k.live, false) AS live, coalesce(documents, 0) AS documents,
+            coalesce(late, 0) AS late, coalesce(rejected, 0) AS rejected
+        FROM known_stream k FULL JOIN counted c USING (stream) FULL JOIN refused r USING (stream)
+        WHERE stream IS NOT NULL)
+    SELECT stream, lateness, live, clock, clock - lateness AS watermark, documents, late, rejected
+    FROM found CROSS JOIN (
+        SELECT max(value) AS clock FROM state.meta WHERE key = 'clock' AND value > {EARLIEST})
+    ORDER BY stream;
 CREATE OR REPLACE TEMP VIEW subscriptions AS
     SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish
     FROM state.subscription;
@@ -64,16 +107,27 @@ CREATE OR REPLACE TEMP VIEW subscriptions AS
 class Relations:
     """Keeps the public views in step with the templates that are in use."""
 
-    def __init__(self, store: Store, registry: Registry, processor: Processor) -> None:
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        processor: Processor,
+        readings: Readings,
+        streams: Streams,
+    ) -> None:
         self._store = store
         self._registry = registry
         self._processor = processor
+        self._readings = readings
+        self._streams = streams
         self._shown: set[int] | None = None
 
     def refresh(self) -> None:
         """Make the views, and show each template's R_T and what it put out in the last push."""
         current = self._registry.members
         self._processor.complete_views()
+        self._store.connection.register("reading", self._readings.table())
+        self._store.connection.register("known_stream", self._streams.table())
         if self._shown is None:
             self._store.connection.execute(VIEWS)
             self._shown = self._left_over()

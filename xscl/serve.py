@@ -23,6 +23,7 @@ from xscl.following import Fetching, keep_polling
 from xscl.home import SERVICE, Home
 from xscl.matches import Matches
 from xscl.pipeline import Consumer, DirectConsumer
+from xscl.retention import asked
 from xscl.sink import EngineSink
 from xscl.status import status
 from xscl.store import Store
@@ -33,12 +34,18 @@ REPORT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """How to serve: with Spark on which master or without, how often to look at the spool."""
+    """How to serve: with Spark on which master or without, how often to look at the spool.
+
+    `history` and `keep_matches` change for how long texts and matches are kept; None changes
+    nothing.
+    """
 
     spark: bool = True
     master: str = "local[*]"
     look: float = 1.0
     fetching: Fetching = field(default_factory=Fetching)
+    history: str | None = None
+    keep_matches: str | None = None
 
 
 class Service:
@@ -62,6 +69,8 @@ class Service:
             Feeds(engine, home.spool) as feeds,
             closing(engine.store()) as store,
         ):
+            asked_now = self._serving.history, self._serving.keep_matches
+            engine.retain(asked(engine.retention, *asked_now))
             self._report(store)
             fetch = self._thread("fetcher", lambda: self._fetch(feeds, spool))
             report = self._thread("reporter", lambda: self._keep_reporting(store, until))
@@ -90,7 +99,7 @@ class Service:
         sink = EngineSink(engine, self._on_matches)
         home = self._home
         if not self._serving.spark:
-            yield DirectConsumer(spool, sink, checkpoint=home.checkpoint)
+            yield DirectConsumer(spool, sink)
             return
         # Loading Spark takes seconds, and it may not be installed.
         from xscl.spark import SparkConsumer, start_session
@@ -98,7 +107,7 @@ class Service:
         with _own_interrupts():
             session = start_session(home.spark, self._serving.master)
         try:
-            yield SparkConsumer(session, spool, sink, home.checkpoint)
+            yield SparkConsumer(session, spool, sink, home.checkpoint, patterns=home.patterns)
         finally:
             session.stop()
 

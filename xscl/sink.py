@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from feeds.documents import Document
+from feeds.faultpoints import reached
 from xscl.engine import Engine
+from xscl.ledger import Batch
 from xscl.matches import Matches
+from xscl.xpath.artefact import Artefacts
+from xscl.xpath.portions import Part
 
 
 def _ignore(matches: Matches) -> None:
@@ -21,10 +25,24 @@ class EngineSink:
     engine: Engine
     on_matches: Callable[[Matches], None] = _ignore
 
-    def consume(self, documents: list[Document], query_id: str, batch_id: int) -> None:
+    def consume(
+        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
+    ) -> None:
         """Take a batch in; one that the ledger has changes nothing and matches nothing."""
-        self.on_matches(self.engine.push(documents, source=(query_id, batch_id)))
+        reached("batch_read")
+        matches = self.engine.push(documents, source=batch, parts=parts)
+        reached("committed")
+        self.on_matches(matches)
 
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch in the ledger under a query id."""
         return self.engine.consumed(query_id)
+
+    @property
+    def segment(self) -> int:
+        """The segment up to which the spool was consumed."""
+        return self.engine.segment
+
+    def publish_patterns(self, artefacts: Artefacts) -> None:
+        """Leave the patterns of the engine for other processes."""
+        self.engine.publish_patterns(artefacts)

@@ -1,14 +1,19 @@
 """From the spool to the engine with Spark Structured Streaming.
 
-Spark finds out which segments are new and keeps the account of micro-batches
-in its checkpoint; the documents themselves are read from the segments
-(`feeds.source` says why).  The steps of a micro-batch:
+Spark finds out which segments are new, keeps the account of micro-batches in
+its checkpoint, and shreds the documents on its executors (`xscl.source`).  The
+steps of a micro-batch:
 
 1. Spark logs its offsets and calls foreachBatch in a thread of its own.
-2. foreachBatch collects the pointers with the one action that it must run
-   (none commits without reading, two read twice), and hands them over.
-3. The thread that runs the consumer reads the segments and calls the sink.
+2. foreachBatch runs the one action that it must run (none commits without
+   reading, two read twice), in which documents are shredded, and hands over
+   where their texts and their witnesses are.
+3. The thread that runs the consumer reads both and calls the sink.
 4. foreachBatch returns, or raises what the sink raised; Spark commits.
+
+The patterns to shred with lie in a directory, renewed after a batch if they
+have changed; witnesses of older patterns are not used, and the sink shreds such
+documents itself.
 
 A kill between 3 and 4 makes Spark call again with the same batch: the sink's
 ledger knows it.  `stop` waits for 4, so that an orderly end replays nothing.
@@ -23,23 +28,21 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from feeds.documents import Document
+from feeds.faultpoints import reached
 from feeds.java import JavaNotFound, java_home
 from feeds.spool import Spool
-from xscl.pipeline import (
-    DIRECT,
-    PipelineError,
-    Sink,
-    check_store,
-    read_all,
-    read_checkpoint,
-)
+from xscl.ledger import Batch
+from xscl.pipeline import PipelineError, Sink, check_store, forget, read_checkpoint
+from xscl.xpath.artefact import Artefacts
+from xscl.xpath.portions import Part, Portion, read_portion
 
 try:
     from py4j.java_gateway import JavaGateway  # type: ignore[import-untyped]  # py4j has no types
@@ -50,7 +53,7 @@ try:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from feeds import source
+    from xscl import source
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in ("pyspark", "py4j"):
         raise
@@ -150,7 +153,7 @@ def _settings(directory: Path, master: str) -> dict[str, str]:
 def _variables(directory: Path, master: str) -> dict[str, str | None]:
     """The environment in which Java starts; None removes a variable.
 
-    The Python processes that Spark starts have to find `feeds.source`, and
+    The Python processes that Spark starts have to find `xscl.source`, and
     another Spark that the machine may have must not be mixed with this one.
     """
     home = str(Path(source.__file__).absolute().parents[1])
@@ -190,10 +193,10 @@ class Stopped(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
-    """A micro-batch on its way from Spark's thread to the consumer's."""
+class MicroBatch:
+    """A micro-batch on its way from Spark's thread to the consumer's: pointers, in order."""
 
-    numbers: tuple[int, ...]
+    rows: tuple[source.Row, ...]
     query_id: str
     batch_id: int
     done: Future[None] = field(default_factory=Future, compare=False)
@@ -204,10 +207,10 @@ class Handover:
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
-        self._waiting: queue.SimpleQueue[Batch] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[MicroBatch] = queue.SimpleQueue()
         self._closed = False
 
-    def give(self, batch: Batch) -> None:
+    def give(self, batch: MicroBatch) -> None:
         """Returns when the batch is done, and raises what it raised."""
         with self._mutex:
             if self._closed:
@@ -215,7 +218,7 @@ class Handover:
             self._waiting.put(batch)
         batch.done.result()
 
-    def take(self, seconds: float) -> Batch | None:
+    def take(self, seconds: float) -> MicroBatch | None:
         """The batch that waits, None if none comes in time."""
         try:
             return self._waiting.get(timeout=seconds)
@@ -231,7 +234,10 @@ class Handover:
 
 
 class SparkConsumer:
-    """Consumes a spool by a streaming query with its checkpoint in `checkpoint`."""
+    """Consumes a spool by a streaming query with its checkpoint in `checkpoint`.
+
+    With the directory `patterns`, which is its own, documents are shredded by Spark's tasks.
+    """
 
     def __init__(
         self,
@@ -240,14 +246,17 @@ class SparkConsumer:
         sink: Sink,
         checkpoint: Path,
         *,
+        patterns: Path | None = None,
         segments: int = source.SEGMENTS,
     ) -> None:
         self._session = session
         self._spool = spool
         self._sink = sink
         self._checkpoint = checkpoint.absolute()
+        self._artefacts = None if patterns is None else Artefacts(patterns.absolute())
         self._segments = segments
         self._stopping = threading.Event()
+        self._committed = 0  # the last segment of the batch before, which Spark has committed
         session.dataSource.register(source.SpoolSource)
 
     def run_once(self) -> int:
@@ -269,18 +278,18 @@ class SparkConsumer:
         """
         if self._stopping.is_set():
             return 0
-        past = self._sink.consumed(DIRECT) or 0
         checkpoint = read_checkpoint(self._checkpoint)
         if checkpoint is not None:
             check_store(self._sink, checkpoint)
         handover = Handover()
-        query = self._start(interval, handover, past)
+        self._publish()
+        query = self._start(interval, handover)
         count, last = 0, None
         try:
             while not self._stopping.is_set():
                 batch = handover.take(_TICK)
                 if batch is not None:
-                    count += self._consume(batch, past)
+                    count += self._consume(batch)
                     last = batch.batch_id
                 elif not query.isActive:
                     break
@@ -292,17 +301,19 @@ class SparkConsumer:
         _raise_failure(query)
         return count
 
-    def _start(self, interval: float | None, handover: Handover, past: int) -> StreamingQuery:
+    def _publish(self) -> None:
+        if self._artefacts is not None:
+            self._sink.publish_patterns(self._artefacts)
+
+    def _start(self, interval: float | None, handover: Handover) -> StreamingQuery:
         def hand_over(pointers: DataFrame, batch_id: int) -> None:
             # The thread of a micro-batch knows its query; `StreamingQuery.id` may not exist yet.
             context = pointers.sparkSession.sparkContext
             query_id = context.getLocalProperty("sql.streaming.queryId")
-            numbers = sorted(pointers.toArrow()["number"].to_pylist())
-            handover.give(Batch(tuple(numbers), str(query_id), batch_id))
+            rows = sorted(zip(*(c.to_pylist() for c in pointers.toArrow().columns), strict=True))
+            handover.give(MicroBatch(tuple(rows), str(query_id), batch_id))
 
-        stream = self._session.readStream.format(source.NAME).options(
-            path=str(self._spool.directory), after=past, segments=self._segments
-        )
+        stream = self._session.readStream.format(source.NAME).options(**self._options())
         try:
             writer = stream.load().writeStream.foreachBatch(hand_over)
             writer = writer.option("checkpointLocation", str(self._checkpoint))
@@ -312,20 +323,40 @@ class SparkConsumer:
         except (PySparkException, Py4JError) as error:
             raise PipelineError(f"Spark cannot read the spool: {_reason(error)}") from error
 
-    def _consume(self, batch: Batch, past: int) -> int:
+    def _options(self) -> dict[str, str | int]:
+        options: dict[str, str | int] = {
+            "path": str(self._spool.directory),
+            "after": self._sink.segment,
+            "segments": self._segments,
+            "tasks": self._session.sparkContext.defaultParallelism,
+        }
+        if self._artefacts is not None:
+            options["patterns"] = str(self._artefacts.directory)
+        return options
+
+    def _consume(self, batch: MicroBatch) -> int:
         """Hands a batch to the sink; an empty one too, as the ledger has to keep up with Spark.
 
-        `past` is where the direct consumer ended, if this store had one after
-        the checkpoint was written.
+        Segments that the store has are left out: it may have had the direct consumer since the
+        checkpoint was written.
         """
         try:
-            documents = read_all(self._spool, [n for n in batch.numbers if n > past])
-            self._sink.consume(documents, batch.query_id, batch.batch_id)
+            past = self._sink.segment
+            rows = [row for row in batch.rows if row[0] > past]
+            documents, parts = _read(self._spool, rows)
+            last = rows[-1][0] if rows else 0
+            self._sink.consume(documents, Batch(batch.query_id, batch.batch_id, last), parts)
+            self._publish()
         except BaseException as error:
             # Spark's thread can report errors but not, say, a KeyboardInterrupt.
             batch.done.set_exception(error if isinstance(error, Exception) else Stopped())
             raise
+        reached("batch_done")
         batch.done.set_result(None)
+        forget(self._spool, self._committed)
+        self._committed = last
+        for path in {row[3] for row in batch.rows if row[3] is not None}:
+            Path(path).unlink(missing_ok=True)
         return len(documents)
 
     def _await_commit(self, query: StreamingQuery, batch_id: int | None) -> None:
@@ -336,6 +367,26 @@ class SparkConsumer:
         deadline = time.monotonic() + _COMMIT_SECONDS
         while not commit.exists() and query.isActive and time.monotonic() < deadline:
             time.sleep(_TICK / 5)
+
+
+def _read(spool: Spool, rows: Sequence[source.Row]) -> tuple[list[Document], list[Part | None]]:
+    """The documents of slices, and where their witnesses are."""
+    documents: list[Document] = []
+    parts: list[Part | None] = []
+    portions: dict[str, Portion] = {}
+    segment, texts = 0, list[Document]()
+    for number, begin, end, path, place in rows:
+        if number != segment:
+            segment, texts = number, spool.read(number)
+        documents.extend(texts[begin:end])
+        if path is None:
+            parts.extend([None] * (end - begin))
+            continue
+        portion = portions.get(path)
+        if portion is None:
+            portion = portions[path] = read_portion(Path(path))
+        parts.extend(Part(portion, at) for at in range(place, place + end - begin))
+    return documents, parts
 
 
 def _raise_failure(query: StreamingQuery) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from feeds.documents import Document
 from feeds.spool import Spool, SpoolError
+from xscl.documents import EARLIEST
 from xscl.home import Home
-from xscl.pipeline import DIRECT, position_of_spark
+from xscl.ledger import DIRECT, Ledger
+from xscl.relations import PUBLISHED
 from xscl.store import Store
 
 # What `Matches` would expand to, without expanding it.
@@ -26,6 +28,14 @@ WHERE s.since <= least(p1.first, p2.first)
   AND (s.updates OR (p1.version = 1 AND p2.version = 1))
 """
 
+# Of the documents that came in, those that were behind the watermark of one of their streams.
+_LATE = f"""
+SELECT count(DISTINCT doc) FROM (
+    SELECT doc, clock - ts AS behind, unnest(streams) AS name FROM state.document
+    WHERE clock > ts AND NOT {PUBLISHED})
+LEFT JOIN state.stream USING (name) WHERE behind > coalesce(lateness, 0)
+"""
+
 # In the order of the fields of `Status`.
 _COUNTS = f"""
 SELECT
@@ -37,7 +47,10 @@ SELECT
         UNION SELECT unnest(reads) FROM state.subscription
         UNION SELECT publish FROM state.subscription WHERE publish IS NOT NULL
         UNION SELECT unnest(streams) FROM state.document)),
-    (SELECT count(*) FROM state.document),
+    (SELECT count(*) FROM state.document WHERE NOT {PUBLISHED}),
+    (SELECT count(*) FROM state.document WHERE {PUBLISHED}),
+    (SELECT max(value) FROM state.meta WHERE key = 'clock' AND value > {EARLIEST}),
+    ({_LATE}),
     (SELECT count(*) FROM state.rejected),
     ({_MATCHES}),
     (SELECT count(*) FROM state.feed),
@@ -49,6 +62,9 @@ _NAMES = (
     "joins",
     "streams",
     "documents",
+    "published",
+    "clock",
+    "late",
     "rejected",
     "matches",
     "feeds",
@@ -63,6 +79,9 @@ class Status:
     `consumer` is who did the last work, "spark" or "direct" (None: nobody
     yet); `position` is the last segment of the spool that it consumed,
     `waiting` the documents after it and `lag` the age in seconds of the oldest.
+    `documents` came in, `published` were made of matches; `late` came behind
+    the watermark of one of their streams (`clock` less its lateness; the
+    relations `watermarks` and `late` say more).
     """
 
     consumer: str | None
@@ -71,6 +90,9 @@ class Status:
     joins: int
     streams: int
     documents: int
+    published: int
+    clock: int | None
+    late: int
     rejected: int
     matches: int
     feeds: int
@@ -91,7 +113,11 @@ class Status:
             f"of {self.templates} templates"
         )
         yield f"streams        {self.streams}"
-        yield f"documents      {self.documents}, {self.rejected} rejected"
+        yield f"documents      {self.documents}, {self.rejected} rejected, {self.late} late"
+        if self.published:
+            yield f"published      {self.published} documents made of matches"
+        if self.clock is not None:
+            yield f"clock          {_moment(self.clock)}"
         yield f"matches        {self.matches}"
         yield f"feeds          {self.feeds}, {self.feeds_failing} with errors"
         yield (
@@ -101,6 +127,14 @@ class Status:
         )
 
 
+def _moment(ticks: int) -> str:
+    """Return a time for people, or the ticks if no calendar has it."""
+    try:
+        return datetime.fromtimestamp(ticks // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return str(ticks)
+
+
 def status(store: Store, home: Home) -> Status:
     """Return the figures as they are now; the tables of feeds must exist.
 
@@ -108,36 +142,18 @@ def status(store: Store, home: Home) -> Status:
     own (`Engine.store`), which sees whole batches only.
     """
     counts = dict(zip(_NAMES, store.fetch(_COUNTS)[0], strict=True))
-    ledger = _Ledger(store)
-    spark = position_of_spark(ledger, home.checkpoint)
-    direct = ledger.consumed(DIRECT) or 0
-    position = max(spark, direct)
+    ledger = Ledger(store)
+    position = ledger.segment
+    direct = ledger.last(DIRECT) or 0
     latest, waiting, oldest = _spooled(home, position)
     return Status(
-        consumer=None if not position else "spark" if spark > direct else "direct",
+        consumer=None if not position else "direct" if position == direct else "spark",
         **counts,
         spool=latest,
         position=position,
         waiting=waiting,
         lag=max(0.0, time.time() - oldest / 1e6) if waiting else 0.0,
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Ledger:
-    """The ledger of consumed batches, as a sink that only answers questions."""
-
-    store: Store
-
-    def consumed(self, query_id: str) -> int | None:
-        """Return the last batch in the ledger under a query id."""
-        ((batch,),) = self.store.fetch(
-            "SELECT max(batch_id) FROM state.ledger WHERE query_id = ?", [query_id]
-        )
-        return None if batch is None else int(batch)
-
-    def consume(self, documents: list[Document], query_id: str, batch_id: int) -> None:
-        raise AssertionError("whoever asks for the status consumes nothing")
 
 
 def _spooled(home: Home, position: int) -> tuple[int, int, int]:

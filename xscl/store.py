@@ -4,23 +4,34 @@ One transaction for each push: a batch is there whole or not at all.  The
 relations of the two stages belong to `templates.registry`; here are documents,
 subscriptions, results and the record of what was consumed.  `xscl.relations`
 shows all of it under the paper's names.
+
+A store in a file is opened by one at a time (`xscl.claim`).  Before anything is
+written to it, it is read as a whole, as DuckDB looks at a block's checksum only
+when it needs the block, and compared with its mark (`xscl.mark`); a store that
+is refused is left as it was.
 """
 
 from __future__ import annotations
 
 import copy
+import logging
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
+from feeds.faultpoints import reached
 from templates import registry
+from xscl.durable import copy_durably
 from xscl.errors import StoreError
-
-VERSION = 2
+from xscl.mark import Seen
+from xscl.migrations import COUNTED, OLDEST, VERSION, migrate
+from xscl.storeerrors import BackupError, StoreClosed, StoreDamaged, StoreInUse, WrongVersion, told
+from xscl.storefile import Part, StoreFile, new_id
 
 SCHEMA = """
 CREATE SCHEMA state;
@@ -42,7 +53,7 @@ CREATE TABLE state.subscription(
     publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
     columns VARCHAR[], events VARCHAR);
 CREATE TABLE state.core(snapshot BLOB);
-CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT);
+CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT, lateness BIGINT);
 CREATE TABLE state.result(
     position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]);
 CREATE TABLE state.ledger(query_id VARCHAR, batch_id BIGINT);
@@ -51,42 +62,182 @@ CREATE TABLE state.rejected(
     message VARCHAR, sha256 VARCHAR, beginning BLOB, clock BIGINT);
 """
 
+READ_WHOLE = 1 << 28
+"""Bytes of a database up to which opening it reads the texts, too."""
+
+_log = logging.getLogger(__name__)
+
+_HOLDER = re.compile(r"\(PID (\d+)\)")  # in DuckDB's words for a lock that another process has
+
 
 class Store:
-    """The connection to the database, its schema, and plain reads and writes."""
+    """The connection to the database, its schema, and plain reads and writes.
 
-    def __init__(self, path: str | Path | None) -> None:
-        self.path = None if path is None else Path(path)
-        self.connection = _connect(self.path)
+    With `accept` the store is taken as it is, whatever its mark says.
+    """
+
+    def __init__(self, path: str | Path | None, *, accept: bool = False) -> None:
+        self.path = None if path is None else Path(path).resolve()
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._file: StoreFile | None = None
+        self._own = True
         try:
-            self._prepare()
+            if self.path is None:
+                self._connection = _connect(None)
+                self._create()
+            else:
+                self._open(StoreFile(self.path), accept)
+        except (duckdb.Error, OSError) as error:
+            self.close()
+            raise self._told(error) from error
         except BaseException:
-            self.connection.close()
+            self.close()
             raise
 
-    def _prepare(self) -> None:
-        tables = self.fetch("SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' LIMIT 1")
-        if not tables:
-            with self.transaction():
-                self.connection.execute(SCHEMA + registry.SCHEMA)
-                self.set_meta(version=VERSION)
+    # -- Opening ---------------------------------------------------------------------------
+
+    def _open(self, file: StoreFile, accept: bool) -> None:
+        self._file = file
+        seen = file.make_ready(accept=accept)
+        self._connection = _connect(file.path)
+        file.claim.know()
+        if self._is_empty():
+            if not accept:
+                file.compare(seen, None)
+            self._create(new_id() if seen is None else seen.store)
+        found = self._version()
+        self._read_all(file.path)
+        if not accept:
+            file.compare(seen, self.seen() if found > OLDEST else None)
+        if found < VERSION:
+            self._upgrade(file.path, found)
+        file.follow(seen, self.seen())
+        self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
+
+    def _is_empty(self) -> bool:
+        """Whether the database has no tables: its making was broken off, or has not begun."""
+        return not self.fetch("SELECT 1 FROM duckdb_tables() WHERE NOT temporary LIMIT 1")
+
+    def _create(self, store: str | None = None) -> None:
+        """Make the tables; a store without an id, in memory, counts no commits."""
+        with self.transaction():
+            self.connection.execute(SCHEMA + registry.SCHEMA)
+            self.set_meta(version=VERSION)
+            if store is not None:
+                self.connection.execute(COUNTED)
+                self.fetch("INSERT INTO mark.store VALUES (?)", [store])
+                self.fetch("SELECT nextval('mark.commits')")
+
+    def _version(self) -> int:
+        known = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'meta'"
+        if self.path is not None and not self.fetch(known):
+            raise StoreDamaged(self.path, "it is a database of something else")
         found = self.meta("version")
-        if found != VERSION:
-            raise StoreError(
-                f"the store {self.path} has version {found}, this program reads version {VERSION}",
-                hint="install the release that wrote it",
-            )
+        if not OLDEST <= found <= VERSION:
+            raise WrongVersion(self.path, found, OLDEST, VERSION)
+        return found
+
+    def _read_all(self, path: Path) -> None:
+        """Read every block, so that a damaged one is found before anything relies on it.
+
+        That takes about 4 s for 1 GB.  In a large store the texts are left out, which are most
+        of it and on which no join depends: what is wrong with one is told when it is read.
+        """
+        size = path.stat().st_size
+        for schema, table in self.fetch(
+            "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary"
+        ):
+            read = "doc" if table == "text" and size > READ_WHOLE else "rows"
+            self.fetch(f'SELECT bit_xor(hash({read})) FROM "{schema}"."{table}" rows')
+        # What was read stays in memory up to the limit.
+        self.fetch("SET memory_limit = '16 MB'")
+        self.fetch("RESET memory_limit")
+
+    def _upgrade(self, path: Path, found: int) -> None:
+        """Bring a store of an earlier version to this one; a copy of what it was is kept."""
+        kept = path.with_name(f"{path.name}.v{found}")
+        self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
+        self.connection.close()
+        copy_durably(path, kept)
+        self._connection = _connect(path)
+        with self.transaction():
+            migrate(self.fetch, found)
+            self.fetch("SELECT nextval('mark.commits')")
+        _log.warning(
+            "the store %s is of version %d now; what it was, version %d, is kept in %s",
+            *(path, VERSION, found, kept),
+        )
+
+    def seen(self) -> Seen:
+        """Return which store this is, and how many commits were made."""
+        ((store, commits),) = self.fetch(
+            "SELECT id, (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
+            " FROM mark.store"
+        )
+        return Seen(store, int(commits))
+
+    # -- Changing --------------------------------------------------------------------------
+
+    @property
+    def connection(self) -> duckdb.DuckDBPyConnection:
+        """The connection to the database; raises StoreClosed after `close`."""
+        if self._connection is None:
+            raise StoreClosed
+        return self._connection
+
+    def expect_open(self) -> None:
+        """Raise StoreClosed after `close`."""
+        if self._connection is None:
+            raise StoreClosed
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit what the block writes, or nothing of it."""
-        self.connection.execute("BEGIN TRANSACTION")
-        try:
-            yield
-        except BaseException:
-            self.connection.execute("ROLLBACK")
-            raise
-        self.connection.execute("COMMIT")
+        connection = self.connection
+        with self.telling():
+            connection.execute("BEGIN TRANSACTION")
+            try:
+                yield
+                reached("before_commit")
+                self._commit(connection)
+            except BaseException:
+                with suppress(duckdb.Error):  # a failed commit has ended the transaction
+                    connection.execute("ROLLBACK")
+                raise
+
+    def _commit(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Commit, and have the mark say so."""
+        mark = None if self._file is None else self._file.mark
+        if mark is None:
+            connection.execute("COMMIT")
+            reached("after_commit")
+            return
+        with mark.lock:
+            ((commits,),) = connection.execute("SELECT nextval('mark.commits')").fetchall()
+            connection.execute("COMMIT")
+            reached("after_commit")
+            try:
+                mark.write(commits)
+            except OSError as error:
+                raise self._told(error) from error
+            reached("marked")
+
+    def insert(self, table: str, rows: pa.Table) -> None:
+        """Append the rows of an Arrow table, column by column in the table's order."""
+        if rows.num_rows:
+            self.connection.register("inserted", rows)
+            self.connection.execute(f"INSERT INTO {table} SELECT * FROM inserted")
+
+    def set_meta(self, **values: int) -> None:
+        """Write numbers that are kept by name."""
+        rows = ", ".join("(?, ?)" for _ in values)
+        self.connection.execute(
+            f"INSERT INTO state.meta VALUES {rows}"
+            " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
+            [part for item in values.items() for part in item],
+        )
+
+    # -- Reading ---------------------------------------------------------------------------
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -99,62 +250,103 @@ class Store:
 
     def fetch(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return all rows of a query."""
-        return self.connection.execute(query, list(parameters)).fetchall()
-
-    def insert(self, table: str, rows: pa.Table) -> None:
-        """Append the rows of an Arrow table, column by column in the table's order."""
-        if rows.num_rows:
-            self.connection.register("inserted", rows)
-            self.connection.execute(f"INSERT INTO {table} SELECT * FROM inserted")
+        with self.telling():
+            return self.connection.execute(query, list(parameters)).fetchall()
 
     def arrow(self, query: str) -> pa.Table:
         """Return the answer of a query as an Arrow table."""
+        with self.telling():
+            return self.answer(query)
+
+    def answer(self, query: str) -> pa.Table:
+        """Return the answer of a user's query; what is wrong with it DuckDB says."""
         return self.connection.sql(query).to_arrow_table()
 
     def meta(self, key: str, default: int = 0) -> int:
         rows = self.fetch("SELECT value FROM state.meta WHERE key = ?", [key])
         return int(rows[0][0]) if rows else default
 
-    def set_meta(self, **values: int) -> None:
-        """Write numbers that are kept by name."""
-        rows = ", ".join("(?, ?)" for _ in values)
-        self.connection.execute(
-            f"INSERT INTO state.meta VALUES {rows}"
-            " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            [part for item in values.items() for part in item],
-        )
+    # -- Errors ----------------------------------------------------------------------------
+
+    @contextmanager
+    def telling(self) -> Iterator[None]:
+        """Raise errors of DuckDB as errors of the store."""
+        try:
+            yield
+        except duckdb.Error as error:
+            raise self._told(error) from error
+
+    def _told(self, error: Exception) -> StoreError:
+        if self.path is not None and (holder := _HOLDER.search(str(error))):
+            return StoreInUse(self.path, int(holder[1]))
+        answer = told(self.path, error)
+        if isinstance(answer, StoreDamaged) and self._connection is not None:
+            with suppress(duckdb.Error):  # the damage is what to report
+                self._connection.execute("PRAGMA disable_checkpoint_on_shutdown")
+        return answer
+
+    # -- Beside, copied, closed ------------------------------------------------------------
 
     def beside(self) -> Store:
         """Return this store for another thread: a connection of its own to the database."""
         other = copy.copy(self)
-        other.connection = self.connection.cursor()
-        if self.path is not None:
-            other.connection.execute("USE store")
+        other._own = False
+        with self.telling():
+            other._connection = self.connection.cursor()
+            if self.path is not None:
+                other.connection.execute("USE store")
         return other
 
+    @contextmanager
+    def at_rest(self) -> Iterator[tuple[Seen, tuple[Part, ...]]]:
+        """Yield the files as they are between two commits; others may go on committing.
+
+        A commit appends to the log, and only a checkpoint writes what is there to the
+        database, so none is made while the block runs.
+        """
+        file = self._file
+        if file is None or file.mark is None:
+            raise BackupError("a store in memory has no files that could be copied")
+        with file.resting, closing(self.beside()) as other:
+            ((before,),) = other.fetch("SELECT current_setting('checkpoint_threshold')")
+            other.fetch("SET checkpoint_threshold = '1000 TiB'")
+            try:
+                with ExitStack() as stack:
+                    with file.mark.lock:
+                        seen, parts = other.seen(), stack.enter_context(file.parts())
+                    yield seen, parts
+            finally:
+                other.fetch(f"SET checkpoint_threshold = '{before}'")
+
     def close(self) -> None:
-        self.connection.close()
+        """Close the connection; the store cannot be used any more."""
+        reached("closing")
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+        if self._own and self._file is not None:
+            self._file.release()
+            self._file = None
 
 
 def _connect(path: Path | None) -> duckdb.DuckDBPyConnection:
     """Return a connection that reaches nothing but its own database.
 
     The file is attached under a fixed name: DuckDB names a database after its
-    file, and `state.duckdb` would hide the schema `state`.
+    file, and `state.duckdb` would hide the schema `state`.  Until the store is
+    known to be sound, closing it writes nothing.
     """
     connection = duckdb.connect(":memory:")
     try:
         if path is not None:
             quoted = str(path).replace("'", "''")
+            connection.execute("PRAGMA disable_checkpoint_on_shutdown")
             connection.execute(f"ATTACH '{quoted}' AS store; USE store")
         for setting in _SETTINGS:
             connection.execute(f"SET {setting}")
-    except duckdb.Error as error:
+    except duckdb.Error:
         connection.close()
-        raise StoreError(
-            f"cannot open the store {path}: {str(error).splitlines()[0]}",
-            hint="another process may have it open, or it is not an xscl store",
-        ) from error
+        raise
     return connection
 
 

@@ -6,12 +6,15 @@ its attributes are those that its query constructs.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+import pyarrow as pa
 
 from cep_core import Schema
 from xscl.compile import CompiledQuery
 from xscl.errors import StreamInUse, XsclError
+from xscl.feed import EVERYTHING
 from xscl.language.normalform import lateness_of
 from xscl.language.parser import MAX_LATENESS, parse_window
 from xscl.relational import (
@@ -47,6 +50,9 @@ class Streams:
         self._compiled = compiled
         self._latenesses: dict[str, int] = {}
         self._declared: dict[str, Schema] = {}
+        self._changes = 0
+        self._table: pa.Table | None = None
+        self._table_for: tuple[int, ...] = ()
         rows = store.fetch("SELECT name, lateness, attributes FROM state.stream")
         for name, lateness, attributes in rows:
             self._latenesses[name] = lateness
@@ -60,6 +66,11 @@ class Streams:
 
         Raises StreamInUse if that would change what readers keep.
         """
+        if not name or name != name.strip() or not name.isprintable():
+            raise XsclError(
+                f"{name!r} cannot be the name of a stream",
+                hint="use letters, without blanks at the ends",
+            )
         ticks = lateness if isinstance(lateness, int) else parse_window(lateness)
         if not 0 <= ticks <= MAX_LATENESS:
             raise XsclError(
@@ -77,9 +88,33 @@ class Streams:
             " attributes = excluded.attributes",
             [one.name, one.lateness, one.live, schema_as_text(one.schema)],
         )
+        self._changes += 1
         self._latenesses[one.name] = one.lateness
         if one.schema is not None:
             self._declared[one.name] = one.schema
+
+    def too_short(self, needed: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
+        """Return those of some streams that have to be later, and those that cannot be any more.
+
+        A stream's lateness is fixed as soon as a subscription reads it.
+        """
+        shorter = [name for name, ticks in needed.items() if self._latenesses.get(name, 0) < ticks]
+        fixed = [name for name in shorter if self._subscriptions.readers(name)]
+        return {name: needed[name] for name in shorter if name not in fixed}, fixed
+
+    def make_late(self, needed: Mapping[str, int]) -> None:
+        """Set the lateness of streams that nobody reads; all else stays as it was declared."""
+        rows = pa.table(
+            {"name": list(needed), "lateness": pa.array(list(needed.values()), pa.int64())}
+        )
+        self._store.connection.register("needed", rows)
+        self._store.connection.execute(
+            "INSERT INTO state.stream (name, lateness, live)"
+            " SELECT name, lateness, false FROM needed"
+            " ON CONFLICT (name) DO UPDATE SET lateness = excluded.lateness"
+        )
+        self._changes += 1
+        self._latenesses.update(needed)
 
     def keep_lateness(self, stream: str, lateness: int) -> None:
         """Let a stream that is read stay as late as its readers have been told.
@@ -92,6 +127,7 @@ class Streams:
                 " ON CONFLICT (name) DO UPDATE SET lateness = excluded.lateness",
                 [stream, lateness],
             )
+            self._changes += 1
             self._latenesses[stream] = lateness
 
     def _refuse_changes(self, name: str, ticks: int, schema: Schema | None) -> None:
@@ -129,10 +165,55 @@ class Streams:
         ]
         return max([*inputs, self._latenesses.get(stream, 0)])
 
+    def _has_feeds(self, stream: str) -> bool:
+        """Return whether a stream is that of a feed, or a tag of some."""
+        tables = self._store.fetch(
+            "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed'"
+        )
+        return bool(tables) and bool(
+            self._store.fetch(
+                "SELECT 1 FROM state.feed WHERE stream = ? OR list_contains(tags, ?) LIMIT 1",
+                [stream, stream],
+            )
+        )
+
+    def table(self) -> pa.Table:
+        """Return the streams that are declared, read or published: stream, lateness, live.
+
+        The lateness of all others is 0.
+        """
+        state = self._changes, *self._subscriptions.state
+        if self._table is not None and self._table_for == state:
+            return self._table
+        live = dict(self._store.fetch("SELECT name, live FROM state.stream"))
+        read = {stream for one in self._subscriptions for stream in one.reads}
+        made = {one.publish for one in self._subscriptions if one.publish is not None}
+        names = sorted({*live, *read, *made})
+        self._table_for = state
+        self._table = pa.table(
+            {
+                "stream": pa.array(names, pa.string()),
+                "lateness": pa.array([self.lateness(name) for name in names], pa.int64()),
+                "live": pa.array([bool(live.get(name)) for name in names], pa.bool_()),
+            }
+        )
+        return self._table
+
     def refuse_late(self, publisher: Subscription, before: int) -> None:
-        """Raise if a new publisher makes a stream later than its readers have been told."""
+        """Raise if a new publisher makes a stream later than its readers have been told.
+
+        Or if the items of feeds are on that stream.
+        """
         stream = publisher.publish
-        if stream is None or not self._subscriptions.readers(stream):
+        if stream is None:
+            return
+        if stream == EVERYTHING or self._has_feeds(stream):
+            raise StreamInUse(
+                f"{publisher.name!r} would publish the stream {stream!r}, which has the items of"
+                " feeds",
+                hint="publish under another name",
+            )
+        if not self._subscriptions.readers(stream):
             return
         if self.lateness(stream) > before:
             raise StreamInUse(

@@ -7,6 +7,7 @@ the caller's transaction takes back what a failing one has written.
 from __future__ import annotations
 
 import difflib
+import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
 from graphlib import TopologicalSorter
@@ -59,6 +60,11 @@ class Subscriptions:
             hint = f"did you mean {near[0]!r}?" if near else "'xscl subscriptions' lists them"
             raise UnknownSubscription(f"there is no subscription named {name!r}", hint=hint)
         return found
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """What is the same only as long as nobody has come or gone: numbers grow."""
+        return len(self._by_name), self._next
 
     def streams(self) -> Mapping[str, Iterable[str]]:
         """Return, for each stream that is read, the names of its subscriptions."""
@@ -197,8 +203,11 @@ class Subscriptions:
 
     def refuse_taken(self, name: str, others: Container[str] = ()) -> None:
         """Raise if a name is in use, here or among others that are about to be registered."""
-        if not name or name.encode("utf-8", "replace").decode() != name or "\0" in name:
-            raise XsclError(f"{name!r} cannot be the name of a subscription", hint="use letters")
+        if not name or name != name.strip() or any(map(_is_control, name)):
+            raise XsclError(
+                f"{name!r} cannot be the name of a subscription",
+                hint="use letters, without blanks at the ends",
+            )
         if name in self._by_name or name in others:
             raise NameTaken(
                 f"there is a subscription named {name!r} already",
@@ -290,6 +299,11 @@ def _from_row(
         tuple(columns),
         events,
     )
+
+
+def _is_control(character: str) -> bool:
+    """Return whether a character is for control, ends a line, or is half of another."""
+    return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 
 def _reachable(start: str, edges: Mapping[str, Iterable[str]]) -> set[str]:

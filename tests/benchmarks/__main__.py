@@ -7,12 +7,20 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.benchmarks import cayuga, double_top, feed_patterns, mmqjp_flat, rss, rumor
+from tests.benchmarks import (
+    cayuga,
+    double_top,
+    feed_patterns,
+    mmqjp_flat,
+    pipeline,
+    rss,
+    rumor,
+)
 from tests.benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, line
 
 BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (mmqjp_flat, rss, cayuga, double_top, feed_patterns, rumor)
+    for module in (mmqjp_flat, rss, pipeline, cayuga, double_top, feed_patterns, rumor)
 }
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -266,3 +267,149 @@ def test_other_mistakes_have_one_clear_sentence(
     with pytest.raises(SpoolError, match=r"1 documents of 4 bytes .*; append them in several"):
         spool.append([Document("S", "big", 0, b"<a/>")], 0)
     assert spool.latest() == 0
+
+
+# -- Forgetting ----------------------------------------------------------------------------
+
+
+def filled(spool: Spool, count: int = 6) -> None:
+    """Append so many segments of one document each."""
+    for number in range(1, count + 1):
+        assert spool.append([document(number)], number) == number
+
+
+def test_what_was_consumed_is_deleted_and_numbers_go_on(spool: Spool) -> None:
+    filled(spool)
+    assert spool.forget(0) == 0
+    assert spool.forget(4) == 4
+    assert (spool.numbers(0), spool.latest()) == ([5, 6], 6)
+    assert spool.forget(4) == 0
+    assert spool.append([document(7)], 7) == 7
+    assert [spool.read(number) for number in spool.numbers(4)] == [
+        [document(5)],
+        [document(6)],
+        [document(7)],
+    ]
+    with pytest.raises(SpoolError, match=r"there is no segment .*4\.arrow: it was deleted"):
+        spool.read(4)
+
+
+def test_of_what_was_consumed_the_newest_stay_as_far_as_they_fit(spool: Spool) -> None:
+    filled(spool)
+    sizes = [spool.segment(number).path.stat().st_size for number in range(1, 7)]
+    assert spool.forget(5, keep=sum(sizes[2:5])) == 2
+    assert spool.numbers(0) == [3, 4, 5, 6]
+    assert spool.forget(5, keep=sum(sizes[2:5])) == 0
+    assert spool.forget(5, keep=sizes[4] + sizes[3] - 1) == 2
+    assert spool.numbers(0) == [5, 6]
+
+
+@pytest.mark.parametrize("up_to", [6, 100])
+def test_the_newest_segment_stays_so_that_numbers_go_on_without_a_pointer(
+    spool: Spool, up_to: int
+) -> None:
+    filled(spool)
+    assert spool.forget(up_to) == 5
+    spool.close()
+    (spool.directory / "latest").unlink()  # as a power cut may do
+    with Spool(spool.directory) as again:
+        assert (again.numbers(0), again.latest()) == ([6], 6)
+        assert again.append([document(7)], 7) == 7
+        assert again.forget(up_to) == 1
+
+
+def test_gaps_and_segments_that_came_back_are_no_obstacle(spool: Spool) -> None:
+    filled(spool)
+    image = spool.segment(2).path.read_bytes()
+    spool.segment(3).path.unlink()
+    assert spool.forget(4) == 3
+    spool.close()
+    (spool.directory / "000000000002.arrow").write_bytes(image)  # as after a power cut
+    with Spool(spool.directory) as again:
+        assert again.numbers(4) == [5, 6]
+        assert again.forget(4) == 1
+        assert again.numbers(0) == [5, 6]
+
+
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 9), max_size=5), st.integers(0, 8), st.integers(0, 8))
+def test_a_kill_halfway_loses_nothing_that_is_needed(
+    tmp_path_factory: pytest.TempPathFactory, ends: list[int], kill: int, last: int
+) -> None:
+    directory = tmp_path_factory.mktemp("spool")
+    delete, left = Path.unlink, [kill]
+
+    def until_killed(path: Path, missing_ok: bool = False) -> None:
+        if path.suffix == ".arrow":
+            left[0] -= 1
+            if left[0] < 0:
+                raise KeyboardInterrupt
+        delete(path, missing_ok)
+
+    with Spool(directory) as spool, pytest.MonkeyPatch.context() as patch:
+        filled(spool)
+        patch.setattr("pathlib.Path.unlink", until_killed)
+        with suppress(KeyboardInterrupt):
+            for end in ends:
+                spool.forget(end)
+    done = min(5, max(ends, default=0))
+    with Spool(directory) as spool:
+        assert spool.latest() == 6
+        assert [spool.read(n)[0] for n in spool.numbers(done)] == [
+            document(n) for n in range(done + 1, 7)
+        ]
+        spool.forget(last)
+        assert spool.numbers(0)[0] >= min(6, last + 1)
+        assert spool.append([document(7)], 7) == 7
+
+
+def test_a_reader_that_has_a_segment_open_reads_it_to_its_end(spool: Spool) -> None:
+    filled(spool)
+    reader = Spool(spool.directory, read_only=True)
+    with pa.memory_map(str(reader.segment(2).path)) as file:
+        assert spool.forget(4) == 4
+        assert pa.ipc.open_file(file).read_all()["id"].to_pylist() == ["d2"]
+    assert [segment.number for segment in reader.segments(4)] == [5, 6]
+
+
+def test_only_the_writer_deletes(spool: Spool) -> None:
+    filled(spool)
+    with pytest.raises(SpoolError, match="opened for reading only: nothing can be deleted"):
+        Spool(spool.directory, read_only=True).forget(3)
+    spool.close()
+    with pytest.raises(SpoolError, match="closed: nothing can be deleted"):
+        spool.forget(3)
+    assert len(spool.numbers(0)) == 6
+
+
+def test_a_segment_that_cannot_be_deleted_is_an_error_and_tried_again(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(spool)
+
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pathlib.Path.unlink", fail)
+        with pytest.raises(SpoolError, match=r"segment 1 cannot be deleted .*output error"):
+            spool.forget(2)
+    assert spool.forget(2) == 2
+
+
+def test_deleting_while_others_append_and_read(spool: Spool) -> None:
+    seen: list[int] = []
+
+    def consume() -> None:
+        while len(seen) < 40:
+            for number in spool.numbers(len(seen)):
+                assert spool.read(number) == [document(number)]
+                seen.append(number)
+                spool.forget(number)
+
+    consumer = threading.Thread(target=consume)
+    consumer.start()
+    filled(spool, 40)
+    consumer.join(60)
+    assert seen == list(range(1, 41))
+    assert spool.numbers(0) == [40]

@@ -359,7 +359,7 @@ def test_the_data_directory_may_come_from_the_environment(monkeypatch: pytest.Mo
 
 def test_feeds_are_added_listed_and_removed() -> None:
     out = answered("feeds", "add", "https://u:pw@a.example/f", "--tag", "t", "--every", "2 h")
-    assert out == "following https://a.example/f on a.example, t, feeds\n"
+    assert out == "following https://a.example/f on a.example, t, feeds; items may come 4 h late\n"
     (feed,) = json.loads(answered("feeds", "list", "--json"))
     assert (feed["url"], feed["every"], feed["state"]) == ("https://a.example/f", 7200, "new")
     assert "pw" not in answered("feeds", "list")
@@ -394,7 +394,10 @@ def test_a_poll_takes_in_what_is_new_and_prints_the_matches() -> None:
         answered("feeds", "add", url, "--stream", "weather")
         answered("subscribe", "gales", "weather//item->w[contains(./title, 'gale')]")
         poll = ("feeds", "poll", "weather", "--allow-address", server.address)
-        assert answered(*poll) == f"{url}: 2 new or changed items\n1 feeds polled, 0 matches\n"
+        assert answered(*poll) == (
+            f"{url}: 2 new or changed items\n1 feeds polled, 0 matches\n"
+            "1 more among items that the feeds held already (gales 1)\n"
+        )
         (history,) = json.loads(answered("sql", "SELECT history, id FROM documents", "--json"))[1:]
         assert history["history"] is True
         server.begun.set()
@@ -422,7 +425,7 @@ def test_history_is_printed_when_asked_for() -> None:
 
 COMMANDS = [
     *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
-    *(["try"], ["why"], ["witness"], ["status"], ["demo"]),
+    *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
 ]
 

@@ -123,7 +123,7 @@ def test_what_is_no_list(body: str, message: str) -> None:
 
 
 def test_a_list_that_is_not_there() -> None:
-    assert "No such file" in complained(1, "import", "none.opml")
+    assert "none.opml cannot be read: No such file" in complained(2, "import", "none.opml")
 
 
 # -- Secrets -------------------------------------------------------------------------------
@@ -133,7 +133,8 @@ def test_secrets_are_kept_and_shown_nowhere() -> None:
     Path("headers").write_text("X-Key: s3cret\n\n", "utf-8")
     url = "https://ann:pw@a.example/f?token=t0ken&page=1"
     said = answered("add", url, "--header", "@headers")
-    assert said == "following https://a.example/f?token=***&page=1 on a.example, feeds\n"
+    followed = "following https://a.example/f?token=***&page=1 on a.example, feeds"
+    assert said == f"{followed}; items may come 2 h late\n"
     again = complained(1, "add", url)
     missing = complained(1, "show", "https://ann:pw@b.example/?token=t0ken")
     Path("x.opml").write_bytes(b"")

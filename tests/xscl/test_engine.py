@@ -393,7 +393,7 @@ def test_a_publisher_may_not_make_a_stream_later_than_its_readers_know(
     engine.subscribe("publisher", "S//a PUBLISH P")
 
 
-@pytest.mark.parametrize("name", ["", "\ud800", "a\0b"])
+@pytest.mark.parametrize("name", ["", "\ud800", "a\0b", " a", "a\t", "a\nb", "\x1b[2J", "a\u2028"])
 def test_a_name_that_cannot_be_kept_is_refused(engine: xscl.Engine, name: str) -> None:
     with pytest.raises(XsclError, match="cannot be the name"):
         engine.subscribe(name, TWICE)

@@ -14,11 +14,11 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
@@ -53,6 +53,9 @@ from tests.strategies import (
     plain,
     shuffles,
 )
+from xscl.matches import Matches
+from xscl.xpath.artefact import Artefacts, Loaded, current
+from xscl.xpath.portions import Part, portion_of, read_portion, write_portion
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 ONE_BATCH, ONE_BY_ONE = (False,), (True,)
@@ -137,9 +140,13 @@ def _play(
     return found
 
 
-def run(case: Case, cuts: Sequence[bool] = ONE_BY_ONE) -> list[Delivered]:
+def run(
+    case: Case,
+    cuts: Sequence[bool] = ONE_BY_ONE,
+    make: Callable[[], xscl.Engine] = xscl.Engine,
+) -> list[Delivered]:
     """Return what an engine in memory delivers for a case."""
-    engine = xscl.Engine()
+    engine = make()
     try:
         _settings(engine, case)
         return _play(engine, case, case.events, cuts)
@@ -430,6 +437,59 @@ def test_a_file_closed_and_opened_again_changes_nothing(
     found = run_in_file(case, cuts, pause)
     _agrees(found, case)
     assert frozenset(found) == frozenset(run(case, cuts))
+
+
+class Elsewhere(xscl.Engine):
+    """An engine whose documents were shredded elsewhere, but for some of them."""
+
+    def __init__(self, shares: Sequence[int], stale: Sequence[bool]) -> None:
+        super().__init__()
+        self._folder = tempfile.TemporaryDirectory()
+        self._artefacts = Artefacts(Path(self._folder.name) / "patterns")
+        self._portions = Path(self._folder.name) / "portion"
+        self._loaded = Loaded()
+        self._shares, self._stale = cycle(shares), cycle(stale)
+        self.publish_patterns(self._artefacts)
+
+    def close(self) -> None:
+        super().close()
+        self._folder.cleanup()
+
+    def push(self, documents: Iterable[xscl.Document] | xscl.Document, **_: Any) -> Matches:
+        assert isinstance(documents, list)
+        if not next(self._stale):
+            self.publish_patterns(self._artefacts)
+        parts = list[Part | None]()
+        while len(parts) < len(documents):
+            share = documents[len(parts) :][: next(self._shares)]
+            parts.extend(self._shredded(share))
+            parts.append(None)
+        return super().push(documents, parts=parts[: len(documents)])
+
+    def _shredded(self, documents: Sequence[xscl.Document]) -> list[Part]:
+        version = current(self._artefacts.directory)
+        assert version is not None
+        automaton = self._loaded.of(self._artefacts.directory, version)
+        assert automaton is not None
+        write_portion(self._portions, portion_of(automaton, version, documents))
+        portion = read_portion(self._portions)
+        return [Part(portion, place) for place in range(len(documents))]
+
+
+@_examples(15)
+@given(
+    case=histories(),
+    cuts=CUTS,
+    shares=st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    stale=st.lists(st.booleans(), min_size=1, max_size=4),
+)
+def test_documents_may_be_shredded_elsewhere(
+    case: Case, cuts: list[bool], shares: list[int], stale: list[bool]
+) -> None:
+    _count(case)
+    found = run(case, cuts, lambda: Elsewhere(shares, stale))
+    _agrees(found, case)
+    assert found == run(case, cuts)
 
 
 # -- Planted faults --------------------------------------------------------------------------

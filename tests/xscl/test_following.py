@@ -12,9 +12,11 @@ from feeds.documents import Document
 from feeds.parse import parse_feed
 from feeds.spool import Spool
 from xscl.engine import Engine
+from xscl.errors import StreamInUse
 from xscl.feed import EVERYTHING, Feed, FeedsError, feed_key, public
-from xscl.followed import Feeds, item_hash
-from xscl.following import VERSIONS, Fetching, follow, keep_polling, news, poll_now, prepare
+from xscl.followed import Feeds
+from xscl.following import Fetching, allow_late, follow, keep_polling, poll_now, prepare
+from xscl.news import VERSIONS, Seen, item_hash, news
 
 HOUR = 3_600_000_000
 
@@ -124,8 +126,26 @@ def test_a_name_that_no_query_could_use_is_refused(place: Place, name: str) -> N
 
 def test_the_same_feed_twice_is_refused(place: Place) -> None:
     place.feeds.add("http://a.example/")
-    with pytest.raises(FeedsError, match="is followed already"):
+    with pytest.raises(FeedsError, match=r"is followed already, on the stream 'a\.example'"):
         place.feeds.add("http://a.example/")
+
+
+def test_a_published_stream_takes_no_feed_and_a_stream_of_feeds_is_not_published(
+    place: Place,
+) -> None:
+    place.engine.subscribe("p", "S//a PUBLISH made")
+    with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
+        place.feeds.add("http://a.example/", stream="made")
+    with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
+        place.feeds.add("http://a.example/", tags=("made",))
+    assert place.feeds.add("http://made/").stream == "made_2"
+    feed = place.feeds.add("http://a.example/", stream="news", tags=("daily",))
+    with pytest.raises(FeedsError, match="'p' publishes the stream 'made'"):
+        place.feeds.edit(replace(feed, tags=("made",)))
+    for name in ("news", "daily", EVERYTHING):
+        with pytest.raises(StreamInUse, match="which has the items of feeds"):
+            place.engine.subscribe("q", f"S//a PUBLISH {name}")
+    assert [one.name for one in place.engine.subscriptions] == ["p"]
 
 
 def test_found_by_address_key_or_stream(place: Place) -> None:
@@ -154,23 +174,23 @@ FEED = Feed("k", "http://a.example/", "s", (), 60, 0)
 
 
 def test_all_is_new_at_first_and_nothing_the_second_time() -> None:
-    first = news(FEED, parse_feed(rss("one", "two"), seen_at=1).items, {})
+    first = news(FEED, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
     assert [d.id for d in first.documents] == ["k#two", "k#one"]  # feeds begin with the newest
     assert all(d.history and d.streams == ("s", EVERYTHING) for d in first.documents)
-    seen = {name: (digest, versions) for name, digest, versions, _ in first.items}
-    again = news(FEED, parse_feed(rss("one", "two"), seen_at=2).items, seen)
+    again = news(FEED, parse_feed(rss("one", "two"), seen_at=2).items, dict(first.items), 2)
     assert (again.documents, again.items) == ((), ())
 
 
 def test_a_changed_item_is_passed_on_a_bounded_number_of_times() -> None:
     followed, passed = replace(FEED, polls=1), 0
-    seen: dict[str, tuple[bytes, int]] = {}
+    seen: dict[str, Seen] = {}
     for number in range(VERSIONS + 5):
-        found = news(followed, parse_feed(rss(f"one {number}"), seen_at=number).items, seen)
-        seen |= {name: (digest, versions) for name, digest, versions, _ in found.items}
+        found = news(followed, parse_feed(rss(f"one {number}"), seen_at=number).items, seen, 9)
+        seen |= dict(found.items)
         passed += len(found.documents)
         assert not any(d.history for d in found.documents)
     assert passed == VERSIONS
+    assert (seen["one"].versions, seen["one"].skipped) == (VERSIONS, 5)
 
 
 def test_dates_do_not_make_a_version() -> None:
@@ -243,11 +263,33 @@ def test_a_feed_that_is_gone_is_not_due_again(place: Place, feed: Feed, server: 
     assert place.feeds.due(1 << 62) == []
 
 
-def test_a_private_address_is_refused(place: Place, feed: Feed, server: Server) -> None:
+def test_a_private_address_is_refused_which_is_no_failure_of_the_feed(
+    place: Place, feed: Feed, server: Server
+) -> None:
     place.fetching = Fetching()
-    place.poll()
-    assert place.feeds[feed.key].state == "failing"
+    for _ in range(3):
+        place.poll()
+    refused = place.feeds[feed.key]
+    assert (refused.state, refused.failures, refused.failing_since) == ("refused", 0, None)
+    assert str(refused.error).endswith(
+        f"; --allow-address 127.0.0.1:{server.server_port} allows it"
+    )
+    assert refused.polled is not None
+    assert refused.next_poll - refused.polled < 2 * HOUR
     assert server.script.asked == []
+    place.fetching = Fetching((f"127.0.0.1:{server.server_port}",))
+    place.poll()
+    assert place.feeds[feed.key].state == "ok"
+
+
+def test_a_redirect_to_a_private_address_is_a_failure(
+    place: Place, feed: Feed, server: Server
+) -> None:
+    server.script.status = 302
+    server.script.headers = {"Location": "http://127.0.0.2:80/"}
+    place.poll()
+    failing = place.feeds[feed.key]
+    assert (failing.state, failing.failures, failing.code) == ("failing", 1, "url_private")
 
 
 def test_the_feeds_wish_for_rest_is_heard(place: Place, feed: Feed, server: Server) -> None:
@@ -266,7 +308,7 @@ def test_the_feeds_wish_for_rest_is_heard(place: Place, feed: Feed, server: Serv
 def test_what_was_appended_but_not_recorded_is_not_appended_again(
     place: Place, feed: Feed, server: Server
 ) -> None:
-    found = news(feed, parse_feed(rss("one", "two"), seen_at=1).items, {})
+    found = news(feed, parse_feed(rss("one", "two"), seen_at=1).items, {}, 1)
     place.spool.append(found.documents, 1)  # and then the process was killed
     with Feeds(place.engine, place.spool.directory) as reopened:
         assert len(reopened.items(feed)) == 2
@@ -318,6 +360,22 @@ def test_items_may_come_two_polls_late(place: Place) -> None:
     follow(place.engine, place.feeds, "http://a.example/", stream="a", every=3 * 3600)
     follow(place.engine, place.feeds, "http://b.example/", stream="b", every=60)
     assert lateness(place.engine) == {"a": 6 * HOUR, "b": HOUR, EVERYTHING: 6 * HOUR}
+
+
+def test_many_streams_get_their_lateness_at_once(place: Place) -> None:
+    feeds = [Feed(f"k{n}", "http://a.example/", f"s{n}", (), 3 * 3600, 0) for n in range(500)]
+    place.engine.stream("s7", lateness=9 * HOUR, live=True, attributes={"title": str})
+    place.engine.stream("s8", live=True, attributes={"title": str})
+    place.engine.subscribe("q", "s9//item")
+    assert allow_late(place.engine, feeds) == ["s9"]
+    rows = place.engine.sql("SELECT name, lateness, live, attributes FROM state.stream").to_pylist()
+    late = {row["name"]: row["lateness"] for row in rows}
+    assert (late["s0"], late["s7"], late["s8"]) == (6 * HOUR, 9 * HOUR, 6 * HOUR)
+    assert len(late) == 500
+    live = {row["name"]: row["attributes"] for row in rows if row["live"]}
+    assert live.keys() == {"s7", "s8"}
+    assert None not in live.values()
+    assert allow_late(place.engine, feeds) == ["s9"]
 
 
 def test_a_stream_that_is_subscribed_to_keeps_its_lateness(place: Place) -> None:

@@ -1,8 +1,34 @@
-"""Documents too late for operators over time are counted and shown, never lost silently."""
+"""Documents that come too late are counted and shown, with who may have missed them."""
 
 from __future__ import annotations
 
+import random
+from collections import Counter
+from collections.abc import Mapping
+from typing import assert_never
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 import xscl
+from tests.oracle import Row, _in_time, _registrations, _still_kept, arrivals, replay
+from tests.strategies import (
+    Block,
+    Case,
+    Doc,
+    Event,
+    Push,
+    Query,
+    Subscribe,
+    Unsubscribe,
+    cases,
+    histories,
+    plain,
+)
+
+Missed = set[tuple[str, str]]
+"""Documents and subscriptions that may have missed them."""
 
 
 def test_a_document_behind_the_lateness_is_in_late_and_still_joined() -> None:
@@ -23,8 +49,14 @@ def test_a_document_behind_the_lateness_is_in_late_and_still_joined() -> None:
             ("pairs", ("in time", "b")),
             ("pairs", ("late", "b")),
         ]
-        (row,) = engine.sql("SELECT docid, timestamp, watermark FROM late").to_pylist()
-        assert row == {"docid": "late", "timestamp": 5, "watermark": 6}
+        (row,) = engine.sql("SELECT * EXCLUDE streams FROM late").to_pylist()
+        assert row == {
+            "docid": "late",
+            "timestamp": 5,
+            "watermark": 6,
+            "behind": 1,
+            "missed": ["next", "pairs"],
+        }
 
 
 def test_after_a_flush_what_is_older_is_late() -> None:
@@ -43,3 +75,185 @@ def test_the_clock_can_be_set() -> None:
         assert engine.advance(10) == []
         (match,) = engine.advance(11)
         assert (match.documents, match.t0, match.t1) == (("a",), 1, 10)
+
+
+# -- What joins may have missed ------------------------------------------------------------
+
+
+def happened(case: Case) -> xscl.Engine:
+    """An engine after a history."""
+    engine = xscl.Engine()
+    for stream, lateness in case.lateness.items():
+        engine.stream(stream, lateness=lateness)
+    for event in case.events:
+        match event:
+            case Push(doc):
+                streams = doc.streams[0] if len(doc.streams) == 1 else doc.streams
+                engine.push(xscl.Document(streams, doc.id, doc.timestamp, doc.xml))
+            case Subscribe(one):
+                engine.subscribe(one.name, one.query.text(), updates=one.updates)
+            case Unsubscribe(name):
+                engine.unsubscribe(name)
+            case _:
+                assert_never(event)
+    return engine
+
+
+def told(engine: xscl.Engine) -> Missed:
+    rows = engine.sql("SELECT docid, unnest(missed) AS name FROM late").to_pylist()
+    return {(row["docid"], row["name"]) for row in rows}
+
+
+def may_have_missed(query: Query, row: Row, lateness: Mapping[str, int]) -> bool:
+    """By the definitions: would some earlier arrival have matched in time, but be kept no more?"""
+    if query.right is None or query.window is None:
+        return False
+    reach = query.window + 1
+    for time in range(row.document.timestamp - reach, row.document.timestamp + reach + 1):
+        sides = (
+            (query.left, (row, _imagined(query.right, time, row))),
+            (query.right, (_imagined(query.left, time, row), row)),
+        )
+        for own, (first, second) in sides:
+            if own.stream in row.document.streams and _missed(query, first, second, lateness):
+                return True
+    return False
+
+
+def _missed(query: Query, first: Row, second: Row, lateness: Mapping[str, int]) -> bool:
+    in_time = _in_time(query, first.document, second.document)
+    return in_time and not _still_kept(query, first, second, lateness)
+
+
+def _imagined(block: Block, time: int, row: Row) -> Row:
+    """A document of a stream and a time that would have come before everything."""
+    return Row(-1, time, "-", 1, Doc((block.stream,), "-", time, b"<a/>"), row.tree)
+
+
+def expected(case: Case) -> Missed:
+    found: Missed = set()
+    rows = arrivals(case.events)
+    for subscription, start, end in _registrations(case.events):
+        if end == len(case.events):
+            found |= {
+                (row.id, subscription.name)
+                for row in rows
+                if row.place > start
+                and (subscription.updates or row.version == 1)
+                and may_have_missed(subscription.query, row, case.lateness)
+            }
+    return found
+
+
+@settings(max_examples=25)
+@given(histories())
+def test_who_may_have_missed_a_document_is_told_by_the_definition(case: Case) -> None:
+    with happened(case) as engine:
+        assert told(engine) == expected(case)
+
+
+def by_time(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    documents = [event.document for event in events if isinstance(event, Push)]
+    documents.sort(key=lambda document: document.timestamp)
+    return plain([e.subscription for e in events if isinstance(e, Subscribe)], documents)
+
+
+@settings(max_examples=25)
+@given(cases(), st.randoms(use_true_random=False))
+def test_a_match_lost_to_the_order_of_arrival_is_told_by_its_last_document(
+    case: Case, dice: random.Random
+) -> None:
+    documents = list(case.documents)
+    dice.shuffle(documents)
+    shuffled = Case(plain(case.subscriptions, documents), case.lateness)
+    found = replay(shuffled.events, case.lateness).keys()
+    lost = replay(by_time(shuffled.events), case.lateness).keys() - found
+    places = {row.id: row.place for row in arrivals(shuffled.events)}
+    with happened(shuffled) as engine:
+        missed = told(engine)
+    for name, ids, _ in lost:
+        assert (max(ids, key=places.__getitem__), name) in missed
+
+
+def test_the_histories_have_late_documents() -> None:
+    """What the two properties are worth: how many pairs of document and subscription there are."""
+    found = Counter[str]()
+
+    @settings(max_examples=100, derandomize=True, database=None)
+    @given(histories())
+    def count(case: Case) -> None:
+        pairs = expected(case)
+        rows = {row.id: row for row in arrivals(case.events)}
+        queries = {one.name: one.query for one in case.subscriptions}
+        found["late"] += bool(pairs)
+        found["in time"] += any((name, one) not in pairs for name in rows for one in queries)
+        found["followed"] += any(queries[name].operator == "FOLLOWED BY" for _, name in pairs)
+
+    count()
+    assert found["late"] >= 20
+    assert found["followed"] >= 8
+
+
+# -- Watermarks ----------------------------------------------------------------------------
+
+
+def test_watermarks_say_for_each_stream_what_is_late_and_how_much_was() -> None:
+    with xscl.Engine() as engine:
+        engine.stream("S", lateness=2)
+        engine.subscribe("q", "S//a[./k->x] JOIN{x = y, 9} R//b[./k->y]")
+        engine.subscribe("p", "SELECT <c/> FROM S//a PUBLISH made")
+        nothing = engine.sql("SELECT DISTINCT clock, watermark, documents FROM watermarks")
+        assert nothing.to_pylist() == [{"clock": None, "watermark": None, "documents": 0}]
+        for id_, stream, time in (
+            ("1", "S", 9),
+            ("2", "S", 7),
+            ("3", ("S", "T"), 6),
+            ("4", "R", 8),
+        ):
+            engine.push(xscl.Document(stream, id_, time, b"<a><k>1</k></a>"))
+        engine.push(xscl.Document("T", "5", 10, b"<a>"))
+        rows = engine.sql("SELECT * EXCLUDE live FROM watermarks").to_pylist()
+        assert [tuple(row.values()) for row in rows] == [
+            ("R", 0, 9, 9, 1, 1, 0),
+            ("S", 2, 9, 7, 3, 1, 0),
+            ("T", 0, 9, 9, 1, 1, 1),
+            ("made", 2, 9, 7, 3, 1, 0),
+        ]
+        (row,) = engine.sql("SELECT * FROM rejected").to_pylist()
+        assert (row["stream"], row["id"], row["line"], row["timestamp"]) == ("T", "5", 1, 9)
+        published = engine.sql("SELECT published, count(*) AS n FROM documents GROUP BY ALL")
+        assert sorted(map(tuple, (row.values() for row in published.to_pylist()))) == [
+            (False, 4),
+            (True, 3),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("query", "late"),
+    [
+        ("(S//a->x JOIN{x = y, 3} S//a->y) FOLLOWED BY{x = z, 50} R//b->z", True),
+        ("S//a->x FOLLOWED BY{x = y, 50} R//b->y", False),
+        ("S//a->x JOIN{x = y, 3} R//b->y", True),
+        ("S//a->x JOIN{x = y} R//b->y", False),
+        ("S//a->x", False),
+    ],
+)
+def test_the_bound_is_that_of_the_innermost_join(query: str, late: bool) -> None:
+    with xscl.Engine() as engine:
+        engine.stream("S", lateness=2)
+        engine.stream("R", lateness=30)
+        engine.subscribe("q", query)
+        engine.push(xscl.Document("R", "1", 40, b"<b>1</b>"))
+        engine.push(xscl.Document("S", "2", 5, b"<a>1</a>"))
+        assert told(engine) == ({("2", "q")} if late else set())
+
+
+def test_what_is_published_from_a_late_document_is_late_too() -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("p", "SELECT <c/> FROM S//a PUBLISH made")
+        engine.subscribe("q", "made//c->x JOIN{x = y, 5} made//c->y")
+        engine.push(xscl.Document("S", "1", 40, b"<a/>"))
+        engine.push(xscl.Document("S", "2", 30, b"<a/>"))
+        assert {name for _, name in told(engine)} == {"q"}
+        engine.unsubscribe("q")
+        assert told(engine) == set()

@@ -8,17 +8,24 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
+from lxml import etree
 
 from feeds.documents import Document
 from feeds.spool import Spool, SpoolError
+from feeds.xmlparse import parse
+from xscl.engine import Engine
+from xscl.ledger import Batch
 from xscl.pipeline import Consumer, DirectConsumer, PipelineError, read_checkpoint
+from xscl.sink import EngineSink
+from xscl.xpath.artefact import Artefacts
+from xscl.xpath.nfa import Automaton
+from xscl.xpath.portions import Part
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,8 +48,12 @@ class Store:
     fail_before: str | None = None
     fail_after: str | None = None
     on_consume: Callable[[], None] = lambda: None
+    segment: int = 0
 
-    def consume(self, documents: list[Document], query_id: str, batch_id: int) -> None:
+    def consume(
+        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
+    ) -> None:
+        query_id, batch_id, segment = batch
         self.threads.add(threading.get_ident())
         ids = {document.id for document in documents}
         if self.fail_before in ids:
@@ -52,12 +63,16 @@ class Store:
         else:
             self.ledger.append((query_id, batch_id))
             self.documents += documents
+            self.segment = max(segment, self.segment)
         if self.fail_after in ids:
             raise ValueError(f"died after {self.fail_after}")
         self.on_consume()
 
     def consumed(self, query_id: str) -> int | None:
         return max((batch for query, batch in self.ledger if query == query_id), default=None)
+
+    def publish_patterns(self, artefacts: Artefacts) -> None:
+        artefacts.publish(Automaton())
 
     @property
     def ids(self) -> list[str]:
@@ -86,31 +101,22 @@ def fill(spool: Spool, *numbers: int) -> None:
         spool.append([document(number) for number in part], 0)
 
 
-@pytest.fixture(scope="session")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
-    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-    spark = pytest.importorskip("xscl.spark")
-    started = spark.start_session(tmp_path_factory.mktemp("session"))
-    with ThreadPoolExecutor() as threads:
-        again = threads.submit(spark.start_session, tmp_path_factory.mktemp("unused")).result()
-    assert again.sparkContext is started.sparkContext
-    yield started
-    started.stop()
-
-
 @pytest.fixture
 def build_spark(
     request: pytest.FixtureRequest, spool: Spool, store: Store, tmp_path: Path
 ) -> Build:
-    session = request.getfixturevalue("session")
+    session = request.getfixturevalue("spark_session")
     spark = pytest.importorskip("xscl.spark")
     checkpoint = tmp_path / "checkpoint"
-    return lambda: spark.SparkConsumer(session, spool, store, checkpoint, segments=2)
+    patterns = tmp_path / "patterns"
+    return lambda: spark.SparkConsumer(
+        session, spool, store, checkpoint, patterns=patterns, segments=2
+    )
 
 
 @pytest.fixture
-def build_direct(spool: Spool, store: Store, tmp_path: Path) -> Build:
-    return lambda: DirectConsumer(spool, store, checkpoint=tmp_path / "checkpoint", batch=4)
+def build_direct(spool: Spool, store: Store) -> Build:
+    return lambda: DirectConsumer(spool, store, batch=4)
 
 
 @pytest.fixture
@@ -187,6 +193,48 @@ def test_a_store_changes_between_consumers_without_reading_again(
     assert store.refused == []
 
 
+QUERY = "S//a->x[./b->y] FOLLOWED BY{y=z, 10} S//a[./b->z]"
+
+
+@pytest.mark.spark
+def test_documents_are_shredded_by_the_tasks(
+    spark_session: "SparkSession", spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many documents as make two shares; one no XML, one twice, one in two versions."""
+    spark = pytest.importorskip("xscl.spark")
+    parsed: list[bytes] = []
+
+    def parse_here(xml: bytes) -> etree._Element:
+        parsed.append(xml)
+        return parse(xml)
+
+    monkeypatch.setattr("xscl.documents.parse", parse_here)
+    texts = [b"<r><a><b>%d</b></a></r>" % (number % 200) for number in range(600)]
+    texts[300:302] = [b"<r><a>", texts[299]]
+    batches = [
+        [Document("S", f"d{min(n, 500)}", n // 40, xml) for n, xml in enumerate(texts)],
+        [Document(("S", "T"), f"e{n}", 15, texts[n]) for n in range(20)],
+    ]
+    with Engine() as engine, Engine() as direct:
+        for number, batch in enumerate(batches):
+            for one in (engine, direct):
+                one.subscribe(f"q{number}", QUERY.replace("10", str(10 + number)))
+            spool.append(batch, 0)
+            consumer = spark.SparkConsumer(
+                spark_session, spool, EngineSink(engine), tmp_path / "c", patterns=tmp_path / "p"
+            )
+            parsed.clear()
+            consumer.run_once()
+            assert parsed == [texts[300]] * (number == 0)
+            direct.push(batch)
+            assert [m.id for m in engine.matches()] == [m.id for m in direct.matches()]
+            assert [m.xml() for m in engine.matches()] == [m.xml() for m in direct.matches()]
+        assert len(direct.matches()) > 100
+        rejected = "SELECT * FROM rejected"
+        assert engine.sql(rejected).to_pylist() == direct.sql(rejected).to_pylist()
+    assert not list((tmp_path / "p").glob("*.witnesses"))
+
+
 @pytest.mark.spark
 def test_a_damaged_segment_stops_spark_with_its_name(
     build_spark: Build, spool: Spool, store: Store
@@ -238,8 +286,8 @@ def test_a_store_older_than_the_checkpoint_is_refused(
         f"the store has batches up to 2 of the checkpoint {checkpoint}, which is at batch 3"
     )
     assert caught.value.hint == (
-        "put the newer store back, or delete the checkpoint to read the whole spool again; "
-        "documents that the store has are recognised"
+        "put the newer store back, or delete the checkpoint: the next run begins where the store "
+        "ended"
     )
 
 
@@ -256,35 +304,29 @@ def write_checkpoint(tmp_path: Path, committed: int) -> Path:
     return checkpoint
 
 
-def test_the_ledger_and_not_the_checkpoint_says_where_spark_ended(
-    build_direct: Build, spool: Spool, store: Store, tmp_path: Path
+@pytest.mark.spark
+def test_a_lost_checkpoint_loses_and_doubles_nothing(
+    build_spark: Build, spool: Spool, store: Store, tmp_path: Path
 ) -> None:
-    for number in range(8):
-        spool.append([document(number)], 0)
-    write_checkpoint(tmp_path, committed=1)
-    store.ledger = [("q", 0)]
-    assert build_direct().run_once() == 5
-    assert store.ids == ["d3", "d4", "d5", "d6", "d7"]
+    fill(spool, 0, 1)
+    assert build_spark().run_once() == 2
+    (tmp_path / "checkpoint").rename(tmp_path / "elsewhere")
+    fill(spool, 2, 3)
+    assert build_spark().run_once() == 2
+    assert store.ids == ["d0", "d1", "d2", "d3"]
 
 
-@pytest.mark.parametrize(("file", "text"), [("metadata", ""), ("offsets/1", "v1\n{}\n{")])
-def test_a_damaged_checkpoint_is_named(
-    build_direct: Build, store: Store, tmp_path: Path, file: str, text: str
-) -> None:
+def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path, committed=1)
-    store.ledger = [("q", 1)]
-    (checkpoint / file).write_text(text)
+    (checkpoint / "metadata").write_text("")
     with pytest.raises(PipelineError) as caught:
-        build_direct()
-    assert caught.value.message == f"the checkpoint file {checkpoint / file} is damaged"
-    assert caught.value.hint == (
-        "delete the checkpoint to read the whole spool again; documents that the store has are "
-        "recognised"
-    )
+        read_checkpoint(checkpoint)
+    assert caught.value.message == f"the checkpoint file {checkpoint / 'metadata'} is damaged"
+    assert caught.value.hint == "delete the checkpoint: the next run begins where the store ended"
 
 
 def test_a_spool_that_went_backwards_is_refused(build_direct: Build, store: Store) -> None:
-    store.ledger = [("direct", 7)]
+    store.segment = 7
     with pytest.raises(SpoolError, match="gone backwards: segment 7 was consumed"):
         build_direct().run_once()
 
@@ -307,7 +349,7 @@ def test_a_closed_handover_turns_away_what_waits_and_what_comes() -> None:
 
     def give(batch_id: int) -> None:
         try:
-            handover.give(spark.Batch((1,), "q", batch_id))
+            handover.give(spark.MicroBatch((), "q", batch_id))
         except spark.Stopped:
             turned_away.append(batch_id)
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.xscl.scripted import Server, placed, reply, serving
+from tests.xscl.scripted import Place, Server, placed, reply, serving
 from xscl.feed import Feed, tag_name
 from xscl.matches import Matches
-from xscl.pipeline import DirectConsumer
+from xscl.pipeline import Consumer, DirectConsumer, Sink
 from xscl.sink import EngineSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 SAME_NEWS = (
     "w3atom//item->a[./title->t][./item_url->l] JOIN{t=u AND l=m, 60 d}"
@@ -41,10 +45,24 @@ def snapshots(corpus: Path, names: Iterable[str]) -> list[tuple[datetime, Path]]
     return sorted((time.replace(tzinfo=UTC), file) for time, file in taken)
 
 
+def directly(place: Place, sink: Sink) -> Consumer:
+    """The consumer without Spark."""
+    return DirectConsumer(place.spool, sink)
+
+
 def replay(
-    directory: Path, server: Server, corpus: Path, names: Iterable[str], at_once: int
+    directory: Path,
+    server: Server,
+    corpus: Path,
+    names: Iterable[str],
+    at_once: int,
+    consuming: Callable[[Place, Sink], Consumer] = directly,
+    pause: int = 1,
 ) -> Month:
-    """Poll each snapshot at its time; the place is closed and opened after so many."""
+    """Poll each snapshot at its time; the place is closed and opened after so many.
+
+    What the spool has is consumed after every so many polls, `pause`.
+    """
     month, feeds, todo = Month(), dict[str, Feed](), snapshots(corpus, names)
     directory.mkdir()
 
@@ -58,18 +76,41 @@ def replay(
                     url = server.url(f"/{name}")
                     feeds[name] = place.follow(url, stream=tag_name(name))
                 place.engine.subscribe("same", SAME_NEWS)
-            consumer = DirectConsumer(place.spool, EngineSink(place.engine, listen))
-            for time, file in todo[start : start + at_once]:
+            consumer = consuming(place, EngineSink(place.engine, listen))
+            for number, (time, file) in enumerate(todo[start : start + at_once], start + 1):
                 name = file.parent.name
                 server.says(f"/{name}", reply(file.read_bytes(), f'ETag: "{file.stem}"'))
                 place.clock.now = int(time.timestamp()) * 1_000_000
                 place.poll(feeds[name])
-                consumer.run_once()
+                if not number % pause or number == len(todo):
+                    consumer.run_once()
             rows = {name: place.listed(feed) for name, feed in feeds.items()}
             month.listed = {n: (r["state"], r["items"], r["versions"]) for n, r in rows.items()}
             if start + at_once >= len(todo):
                 month.documents = [(d.id.partition("-")[2], d.xml) for d in place.documents()]
     return month
+
+
+@pytest.mark.spark
+def test_a_month_through_spark_is_the_same(
+    shared_data: Path, tmp_path: Path, spark_session: SparkSession
+) -> None:
+    spark = pytest.importorskip("xscl.spark")
+    corpus = shared_data / "rss-sync-open"
+
+    def through_spark(place: Place, sink: Sink) -> Consumer:
+        patterns = tmp_path / "patterns"
+        checkpoint = tmp_path / "checkpoint"
+        made: Consumer = spark.SparkConsumer(
+            spark_session, place.spool, sink, checkpoint, patterns=patterns
+        )
+        return made
+
+    with serving() as server:
+        direct = replay(tmp_path / "direct", server, corpus, FIRST[:2], 1_000)
+        cut = replay(tmp_path / "spark", server, corpus, FIRST[:2], 20, through_spark, 10)
+    assert cut == direct
+    assert len(direct.matches) > 30
 
 
 @pytest.mark.parametrize("feeds", [4, pytest.param(8, marks=pytest.mark.slow)])

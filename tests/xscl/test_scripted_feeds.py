@@ -7,7 +7,6 @@ import gzip
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -27,8 +26,6 @@ from tests.xscl.scripted import (
     rss,
     serving,
 )
-from xscl.engine import Engine
-from xscl.followed import Count, Feeds
 from xscl.following import keep_polling
 from xscl.lifecycle import MOVES
 
@@ -556,30 +553,3 @@ def test_polling_in_one_run_and_with_restarts_between_bring_the_same(tmp_path: P
         assert Counter(found[0]) == Counter(
             ["one", "two", "three", "two changed", "four", "five", "three changed"]
         )
-
-
-def test_the_tables_of_the_first_release_are_completed(tmp_path: Path) -> None:
-    old = """
-    CREATE TABLE state.feed(
-        key VARCHAR PRIMARY KEY, url VARCHAR, stream VARCHAR, tags VARCHAR[], every BIGINT,
-        added BIGINT, title VARCHAR, etag VARCHAR, last_modified VARCHAR, validated_by VARCHAR,
-        unchanged INTEGER, ttl BIGINT, skip_hours VARCHAR, skip_days VARCHAR, polled BIGINT,
-        next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN);
-    CREATE TABLE state.feed_item(
-        key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, PRIMARY KEY (key, identity));
-    INSERT INTO state.feed VALUES ('k', 'http://u:pw@x.a.example:80/f', 's', ['t'], 60, 5, '', NULL,
-        NULL, '', 0, NULL, '', '', NULL, 5, 1, 0, NULL, FALSE);
-    INSERT INTO state.feed_item VALUES ('k', 'one', 'x', 1);
-    """
-    with Engine(tmp_path / "state.duckdb") as engine, closing(engine.store()) as store:
-        store.connection.execute(old)
-    with Engine(tmp_path / "state.duckdb") as engine, Feeds(engine) as feeds:
-        (feed,) = feeds
-        assert (feed.url, feed.headers) == (
-            "http://x.a.example:80/f",
-            (("Authorization", "Basic dTpwdw=="),),
-        )
-        assert (feed.state, feed.tags, feed.quality) == ("ok", ("t",), "")
-        assert feeds.next_due(5, (), 9) == [feed]
-        assert feeds.next_due(5, ("a.example",), 9) == []
-        assert feeds.counts()["k"] == Count(1, 1)

@@ -21,6 +21,7 @@ from xscl.cli import app
 from xscl.engine import Engine
 from xscl.followed import create_tables
 from xscl.home import Home
+from xscl.ledger import Batch
 from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
 from xscl.serve import Service, Serving
@@ -181,8 +182,8 @@ def test_a_batch_that_comes_twice_is_heard_once() -> None:
     with Engine() as engine:
         engine.subscribe("twice", TWICE)
         sink = EngineSink(engine, lambda matches: found.append(len(matches)))
-        sink.consume(documents(0, 1), "q", 7)
-        sink.consume(documents(0, 1), "q", 7)
+        sink.consume(documents(0, 1), Batch("q", 7))
+        sink.consume(documents(0, 1), Batch("q", 7))
         assert (found, sink.consumed("q"), sink.consumed("other")) == ([1, 0], 7, None)
 
 

@@ -7,6 +7,7 @@ be parsed included).  A user's mistake never shows a traceback.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from feeds.spool import SpoolError
-from xscl.cli import ask, feeds, manage, read, run, serve
+from xscl.cli import ask, backup, feeds, manage, read, run, serve
 from xscl.cli.output import Misuse, complain, say
 from xscl.errors import QueryError, XsclError
 from xscl.pipeline import PipelineError
@@ -49,6 +50,15 @@ class Commands(TyperGroup):
             raise typer.Exit(1) from None
         return answer
 
+
+class Remarks(logging.Handler):
+    """Prints what the library has to remark, such as that a store was upgraded."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        complain(record.getMessage())
+
+
+logging.getLogger("xscl").addHandler(Remarks(logging.WARNING))
 
 app = typer.Typer(
     name="xscl",
@@ -88,12 +98,15 @@ app.command()(manage.subscribe)
 app.command()(manage.unsubscribe)
 app.command()(manage.subscriptions)
 app.add_typer(feeds.app, name="feeds")
+app.command()(read.matches)
 app.command()(read.sql)
 app.command()(read.explain)
 app.command()(read.witness)
 app.command("try")(ask.try_query)
 app.command()(ask.why)
 app.command()(read.status)
+app.command()(backup.backup)
+app.command()(backup.restore)
 app.command()(serve.demo)
 
 

@@ -55,7 +55,10 @@ def _table(answer: pa.Table) -> Iterator[str]:
 
 
 def _csv(answer: pa.Table) -> Iterator[str]:
-    """Yield lines of CSV as in RFC 4180; what a spreadsheet would run as a formula gets a quote."""
+    """Yield lines of CSV as in RFC 4180, which end in CR and LF.
+
+    What a spreadsheet would run as a formula gets a quote.
+    """
     for row in [answer.column_names, *_rows(answer)]:
         line = io.StringIO()
         csv.writer(line).writerow([_cell(cell) for cell in row])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -14,9 +16,9 @@ from feeds.errors import FeedError
 from feeds.opml import Outline, read_list, write_opml
 from feeds.xmlparse import DEFAULT
 from xscl.cli.options import DATA, Data, Json, home
-from xscl.cli.output import Misuse, clean, complain, say, say_json, tracked
+from xscl.cli.output import Misuse, clean, complain, say, say_json
 from xscl.engine import Engine
-from xscl.feed import EVERY, check_name
+from xscl.feed import EVERY, FeedsError, check_name
 from xscl.feedlist import Line, Taken, outlines_of, take_list
 from xscl.followed import Feeds
 from xscl.following import allow_late
@@ -40,8 +42,9 @@ def import_(
     Example:
       xscl feeds import subscriptions.opml
     """
-    for name in tag or ():
-        check_name(name)
+    with misused():
+        for name in tag or ():
+            check_name(name)
     outlines = _read(file)
     place = home(data)
     with (
@@ -50,9 +53,7 @@ def import_(
         Feeds(engine, place.spool) as feeds,
     ):
         taken = take_list(feeds, outlines, tag or (), EVERY)
-        streams = {name for feed in taken.feeds for name in feed.streams}
-        raised = tracked(allow_late(engine, taken.feeds), "streams", len(streams), quiet=as_json)
-        fixed = [name for name, could in raised if not could]
+        fixed = allow_late(engine, taken.feeds)
     if fixed:
         complain(
             f"items may come too late for {', '.join(sorted(fixed)[:10])}, whose lateness is fixed "
@@ -93,10 +94,22 @@ def export(
     if file is None:
         sys.stdout.write(clean(written.decode("utf-8")))
     else:
-        file.write_bytes(written)
+        try:
+            file.write_bytes(written)
+        except OSError as error:
+            raise Misuse(f"{file} cannot be written: {error.strerror}") from None
         say(f"{len(outlines)} feeds written to {file}")
     for feed in left_out:
         complain(f"{feed.shown_url} is left out: its address looks secret (--secrets writes it)")
+
+
+@contextmanager
+def misused() -> Iterator[None]:
+    """Turn what is wrong with an argument into a command that was called wrongly."""
+    try:
+        yield
+    except FeedsError as error:
+        raise Misuse(error.message, hint=error.hint) from error
 
 
 def _read(file: Path) -> tuple[Outline, ...]:
@@ -104,8 +117,11 @@ def _read(file: Path) -> tuple[Outline, ...]:
     if str(file) == "-":
         body = sys.stdin.buffer.read(limit)
     else:
-        with file.open("rb") as stream:
-            body = stream.read(limit)
+        try:
+            with file.open("rb") as stream:
+                body = stream.read(limit)
+        except OSError as error:
+            raise Misuse(f"{file} cannot be read: {error.strerror}") from None
     try:
         return read_list(body)
     except FeedError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 
 from feeds.spool import Spool
 from xscl.cli import feedlist
+from xscl.cli.feedlist import misused
 from xscl.cli.options import DATA, AllowAddress, Data, Json, NotifyHistory, home
 from xscl.cli.output import (
     Misuse,
@@ -25,7 +27,16 @@ from xscl.cli.output import (
     table,
 )
 from xscl.engine import Engine
-from xscl.feed import EVERY, Feed, FeedsError, Headers, check_name, check_url, read_header, shown
+from xscl.feed import (
+    EVERY,
+    SECOND,
+    Feed,
+    Headers,
+    check_name,
+    check_url,
+    read_header,
+    shown,
+)
 from xscl.followed import Count, Feeds, ticks
 from xscl.following import Fetching, Polled, allow_late, follow, poll_now
 from xscl.language.parser import parse_window
@@ -33,6 +44,7 @@ from xscl.match import Match
 from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
 from xscl.sink import EngineSink
+from xscl.why.intervals import duration
 
 app = typer.Typer(
     help="Follow feeds: RSS, Atom and JSON Feed.", no_args_is_help=True, rich_markup_mode=None
@@ -76,16 +88,17 @@ def add(
     """Follow a feed: its items are on its stream, its tags and the stream 'feeds'.
 
     The address may be that of a web page that announces a feed. User name and
-    password in it, and headers, are kept secret.
+    password in it, and headers, are kept secret. Items may come as late as two
+    polls take, one hour at least: joins wait so long for them.
 
     \b
     Example:
       xscl feeds add https://example.org/news.atom --stream news --tag daily
     """
-    try:
+    with misused():
         check_url(url)
-    except FeedsError as error:
-        raise Misuse(error.message, hint=error.hint) from error
+        for name in (*((stream,) if stream is not None else ()), *(tag or ())):
+            check_name(name)
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
     place = home(data)
@@ -101,7 +114,8 @@ def add(
     if as_json:
         say_json(row(feed, {}))
     else:
-        say(f"following {feed.shown_url} on {', '.join(feed.streams)}")
+        late = duration(feed.lateness)
+        say(f"following {feed.shown_url} on {', '.join(feed.streams)}; items may come {late} late")
 
 
 @app.command("list")
@@ -208,8 +222,9 @@ def edit(
     Example:
       xscl feeds edit news --tag daily --every 30min
     """
-    for name in tag or ():
-        check_name(name)
+    with misused():
+        for name in tag or ():
+            check_name(name)
     given = _headers(header)
     place = home(data)
     place.expect()
@@ -231,7 +246,7 @@ def edit(
             next_poll=ticks() if revive else found.next_poll,
         )
         feeds.edit(changed)
-        fixed = [name for name, raised in allow_late(engine, [changed]) if not raised]
+        fixed = allow_late(engine, [changed])
         counts = feeds.counts()
     _say_fixed(fixed)
     if as_json:
@@ -295,9 +310,14 @@ def poll(
     place = home(data)
     place.expect()
     found: list[Match] = []
+    silent: Counter[str] = Counter()  # matches among what feeds held already, by subscription
 
     def listen(matches: Matches) -> None:
-        found.extend(m for m in matches if notify_history or not m.history)
+        for match in matches:
+            if match.history and not notify_history:
+                silent[match.subscription] += 1
+            else:
+                found.append(match)
 
     with (
         place.hold("feeds poll"),
@@ -308,7 +328,7 @@ def poll(
         chosen = _chosen(feeds, feed or (), everything)
         polled = poll_now(feeds, spool, chosen, Fetching(tuple(allow_address or ())))
         sink = EngineSink(engine, listen)
-        DirectConsumer(spool, sink, checkpoint=place.checkpoint).run_once()
+        DirectConsumer(spool, sink).run_once()
         counts = feeds.counts() if as_json else {}
         if as_json:
             say_json(
@@ -318,10 +338,12 @@ def poll(
                         for each in polled
                     ],
                     "matches": [match_row(match) for match in found],
+                    "matches_among_history": silent,
                 }
             )
         else:
             _say_polled(polled, found)
+            _say_silent(silent)
     if polled and all(each.feed.error is not None for each in polled):
         raise typer.Exit(1)
 
@@ -349,6 +371,15 @@ def _say_polled(polled: Sequence[Polled], found: Sequence[Match]) -> None:
     say(f"{len(polled)} feeds polled, {len(found)} matches")
 
 
+def _say_silent(silent: Mapping[str, int]) -> None:
+    """Say which matches were not printed, and how to see them."""
+    if silent:
+        each = ", ".join(f"{name} {number}" for name, number in sorted(silent.items())[:5])
+        more = f" and {len(silent) - 5} other subscriptions" if len(silent) > 5 else ""
+        say(f"{sum(silent.values())} more among items that the feeds held already ({each}{more})")
+        complain("'xscl matches NAME' lists these; --notify-history prints them as they are found")
+
+
 def _seconds(text: str) -> int:
     ticks = parse_window(text)
     if ticks is None or ticks < _LEAST * 1_000_000:
@@ -368,11 +399,17 @@ def _headers(written: Sequence[str] | None) -> Headers:
     """Return the headers that were asked for; `@file` stands for those in a file."""
     lines: list[str] = []
     for text in written or ():
-        lines += Path(text[1:]).read_text("utf-8").splitlines() if text[:1] == "@" else [text]
-    try:
+        lines += _lines_of(Path(text[1:])) if text[:1] == "@" else [text]
+    with misused():
         return tuple(read_header(line) for line in lines if line.strip())
-    except FeedsError as error:
-        raise Misuse(error.message, hint=error.hint) from error
+
+
+def _lines_of(path: Path) -> list[str]:
+    try:
+        return path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise Misuse(f"the headers in {path} cannot be read: {reason}") from None
 
 
 def row(feed: Feed, counts: Mapping[str, Count]) -> dict[str, Any]:
@@ -388,11 +425,13 @@ def row(feed: Feed, counts: Mapping[str, Count]) -> dict[str, Any]:
         "format": feed.format,
         "quality": feed.quality,
         "every": feed.every,
+        "lateness": feed.lateness // SECOND,
         "ttl": feed.ttl,
         "headers": [name for name, _ in feed.headers],
         "state": feed.state,
         "items": count.items,
         "versions": count.versions,
+        "skipped": count.skipped,
         "added": feed.added,
         "polled": feed.polled,
         "next_poll": None if feed.gone else feed.next_poll,

@@ -8,7 +8,12 @@ import typer
 
 from xscl.cli.options import DATA, Data, Json, home
 from xscl.cli.output import complain, one_line, say, say_json, table
-from xscl.cli.queries import query_text, refuse_bare_duration, refuse_bare_windows
+from xscl.cli.queries import (
+    query_text,
+    refuse_bare_duration,
+    refuse_bare_windows,
+    unknown_streams,
+)
 from xscl.engine import Engine
 from xscl.following import prepare
 
@@ -41,7 +46,7 @@ def subscribe(
     with place.hold("subscribe"), Engine(place.database) as engine:
         prepare(engine)
         engine.subscribe(name, text, updates=updates, since=since)
-        for warning in _warnings(engine.explain(name)):
+        for warning in (*_warnings(engine.explain(name)), *unknown_streams(engine, name)):
             complain(warning)
     if as_json:
         say_json({"subscribed": name})

@@ -8,7 +8,9 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from xscl.errors import QueryError
 from xscl.home import Home
+from xscl.retention import ticks_of
 
 Data: TypeAlias = Annotated[
     Path,
@@ -52,5 +54,40 @@ AllowAddress: TypeAlias = Annotated[
         metavar="HOST:PORT",
         callback=_host_and_port,
         help="A private address that feeds may be fetched from; repeatable.",
+    ),
+]
+
+
+def _age(text: str | None) -> str | None:
+    """Refuse what is no duration with a unit, and not `inf`."""
+    if text is None:
+        return None
+    if text.strip().isdecimal():
+        raise typer.BadParameter(f"{text} has no unit; write '{text} d' or '{text} h'")
+    try:
+        ticks_of(text)
+    except QueryError as error:
+        raise typer.BadParameter(f"{text!r} is not a duration such as 30d, nor inf") from error
+    return text
+
+
+History: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--history",
+        metavar="DURATION",
+        callback=_age,
+        help="How long to keep the texts of all documents: 30d (at first), 0s, inf. It is "
+        "remembered.",
+    ),
+]
+
+KeepMatches: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--keep-matches",
+        metavar="DURATION",
+        callback=_age,
+        help="How long to keep matches: 90d (at first), inf. It is remembered.",
     ),
 ]

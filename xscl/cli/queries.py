@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from pathlib import Path
 
 from xscl.cli.output import Misuse
+from xscl.engine import Engine
 from xscl.errors import QueryError
 from xscl.language.parser import parse
 from xscl.language.syntax import (
@@ -52,6 +54,23 @@ def refuse_bare_duration(since: str | None) -> None:
     """Raise Misuse for a `--since` without a unit."""
     if since is not None and since.strip().isdecimal():
         raise Misuse(f"--since {since} has no unit", hint=f"write '{since} d' or '{since} h'")
+
+
+def unknown_streams(engine: Engine, name: str) -> Iterator[str]:
+    """Yield a warning for each stream of a subscription that looks like one mistyped.
+
+    Nothing is known of it, while another has almost the same name.
+    """
+    rows = engine.sql(
+        "SELECT stream FROM watermarks WHERE documents > 0 UNION SELECT name FROM state.stream"
+        " UNION SELECT publish FROM subscriptions WHERE publish IS NOT NULL"
+    ).to_pylist()
+    known = {row["stream"] for row in rows}
+    (reads,) = (one.reads for one in engine.subscriptions if one.name == name)
+    for stream in reads:
+        near = difflib.get_close_matches(stream, known, n=1, cutoff=0.75)
+        if stream not in known and near:
+            yield f"warning: nothing is known of the stream {stream!r}; is {near[0]!r} meant?"
 
 
 def _windows(expression: Expression) -> Iterator[Window]:

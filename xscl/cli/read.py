@@ -1,8 +1,11 @@
-"""`xscl sql`, `explain`, `witness`, `status`: looking at what is there."""
+"""`xscl matches`, `sql`, `explain`, `witness`, `status`: looking at what is there."""
 
 from __future__ import annotations
 
+import difflib
+import re
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
@@ -12,11 +15,13 @@ import typer
 
 from xscl.cli.answers import write_answer
 from xscl.cli.options import DATA, Data, Json, home
-from xscl.cli.output import say, say_json
+from xscl.cli.output import match_row, match_text, say, say_json
 from xscl.cli.queries import query_text
 from xscl.engine import Engine
+from xscl.errors import SqlError, UnknownSubscription, XsclError
 from xscl.followed import create_tables
 from xscl.home import SERVICE, Home, HomeError
+from xscl.match import Match
 from xscl.status import Status
 from xscl.status import status as figures
 from xscl.witness import witness as witnesses
@@ -29,6 +34,59 @@ class Format(StrEnum):
     CSV = "csv"
     JSON = "json"
     PARQUET = "parquet"
+
+
+def matches(
+    name: Annotated[str, typer.Argument(help="The name of a subscription.")],
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ID", help="Only those after this match.")
+    ] = None,
+    as_json: Json = False,
+    data: Data = DATA,
+) -> None:
+    """List the matches of a subscription that are kept, in the order in which they were found.
+
+    Those among the items that feeds held when they were first polled are
+    there, too. With --json there is one match a line, with its id as "match".
+
+    \b
+    Example:
+      xscl matches echo --json
+    """
+    place = home(data)
+    place.expect()
+    with place.hold("matches"), Engine(place.database) as engine:
+        for match in _after(_matches_of(engine, name), after):
+            if as_json:
+                say_json(match_row(match))
+            else:
+                say(f"match {match.id}")
+                for line in match_text(match):
+                    say(line)
+
+
+def _matches_of(engine: Engine, name: str) -> Iterator[Match]:
+    names = [one.name for one in engine.subscriptions]
+    if name not in names:
+        near = difflib.get_close_matches(name, names, n=1)
+        raise UnknownSubscription(
+            f"there is no subscription named {name!r}",
+            hint=f"did you mean {near[0]!r}?" if near else "'xscl subscriptions' lists them",
+        )
+    return (match for match in engine.matches() if match.subscription == name)
+
+
+def _after(found: Iterator[Match], after: str | None) -> Iterator[Match]:
+    """Yield the matches after one; raise if that one is not there."""
+    if after is None:
+        yield from found
+        return
+    if not any(match.id == after for match in found):  # takes all up to that one
+        raise XsclError(
+            f"the subscription has no match {after!r}, or not any more",
+            hint="without --after all that are kept are listed",
+        )
+    yield from found
 
 
 def sql(
@@ -44,6 +102,8 @@ def sql(
 ) -> None:
     """Run one SELECT over the witness relations and all other public tables.
 
+    CSV is written as RFC 4180 has it: lines end in CR and LF.
+
     \b
     Example:
       xscl sql 'SELECT * FROM R_bin LIMIT 5' --format csv
@@ -52,8 +112,27 @@ def sql(
     place.expect()
     chosen = Format.JSON if as_json else form
     with place.hold("sql"), Engine(place.database) as engine:
-        answer = engine.sql(query_text(query))
+        try:
+            answer = engine.sql(query_text(query))
+        except SqlError as error:
+            raise SqlError(error.message, hint=_near(engine, error.message)) from None
     write_answer(answer, chosen.value, output)
+
+
+def _near(engine: Engine, message: str) -> str | None:
+    """Return a hint about the relations that there are, if one was asked for that is not."""
+    unknown = re.search(r"Table with name (\S+) does not exist", message)
+    if unknown is None:
+        return None
+    rows = engine.sql("SELECT view_name AS name FROM duckdb_views() WHERE NOT internal").to_pylist()
+    names = {str(row["name"]).lower(): str(row["name"]) for row in rows}
+    near = difflib.get_close_matches(unknown[1].lower(), names, n=3)
+    if near:
+        return f"did you mean {' or '.join(names[one] for one in near)}?"
+    return f"such as {', '.join(_OFTEN)}; 'SELECT view_name FROM duckdb_views()' lists them"
+
+
+_OFTEN = ("documents", "subscriptions", "watermarks", "late", "rejected", "R_doc", "R_bin")
 
 
 def explain(

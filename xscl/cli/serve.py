@@ -10,7 +10,16 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.options import DATA, AllowAddress, Data, Json, NotifyHistory, home
+from xscl.cli.options import (
+    DATA,
+    AllowAddress,
+    Data,
+    History,
+    Json,
+    KeepMatches,
+    NotifyHistory,
+    home,
+)
 from xscl.cli.output import complain, match_row, match_text, say, say_json
 from xscl.demo import demonstrate
 from xscl.following import Fetching
@@ -30,16 +39,29 @@ def serve(
     ] = "local[*]",
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
+    history: History = None,
+    keep_matches: KeepMatches = None,
     as_json: Json = False,
 ) -> None:
     """Poll feeds, join what comes, print matches; until Ctrl-C or SIGTERM.
 
+    What no subscription needs any more is kept for a while, counted from the
+    latest document: texts for 'try', 'why' and 'subscribe --since' (at most
+    2 GiB), and matches. A document is recognised when it comes again within a
+    year, or as long as something refers to it.
+
     \b
     Example:
-      xscl serve --data xscl-data --no-spark
+      xscl serve --data xscl-data --no-spark --history 7d
     """
     fetching = Fetching(tuple(allow_address or ()))
-    serving = Serving(spark=not no_spark, master=master, fetching=fetching)
+    serving = Serving(
+        spark=not no_spark,
+        master=master,
+        fetching=fetching,
+        history=history,
+        keep_matches=keep_matches,
+    )
     service = Service(home(data), serving, printer(as_json, notify_history))
     complain(
         f"serving from {data} ({'without Spark' if no_spark else 'starting Spark'}); Ctrl-C stops"

@@ -24,7 +24,7 @@ from cep_core.mop import Wanted
 from cep_core.operators.slotwise import SlotWise
 from cep_core.runtime import Clock
 from xscl.documents import LEVELS
-from xscl.xpath.shred import Arrival
+from xscl.xpath.arrivals import Arrival
 from xscl.xpath.values import number, string_value
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,4000}\s*")

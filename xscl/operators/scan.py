@@ -10,8 +10,8 @@ from cep_core.events import VALUES, Row
 from cep_core.mop import MOp, Operator, Wanted, Wire
 from cep_core.runtime import Batch
 from xscl.operators.joins import Joins
+from xscl.xpath.arrivals import Arrival, shred
 from xscl.xpath.nfa import Automaton
-from xscl.xpath.shred import Arrival, shred
 
 
 class XPathScan(MOp):

@@ -11,11 +11,14 @@ in `Place`s: chains that differ in their conditions share their states.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from xscl.language.syntax import Block, Compare, Condition, Exists, NameTest, Operand, Path, Step
+
+_ROOT = Step(NameTest(None, None))  # of the document node, which no step leads to
 
 Symbol: TypeAlias = str  # a name in Clark notation, that of an attribute behind an `@`
 
@@ -38,21 +41,18 @@ class State:
 class Place:
     """One step of a pattern: a state, the conditions there, and the place of the step before."""
 
-    __slots__ = ("conditions", "descendant", "parent", "plain", "state", "uses")
+    __slots__ = ("parent", "plain", "state", "step", "uses")
 
-    def __init__(
-        self,
-        state: State,
-        parent: Place | None,
-        descendant: bool,
-        conditions: tuple[Condition, ...],
-    ) -> None:
+    def __init__(self, state: State, parent: Place | None, step: Step) -> None:
         self.state = state
         self.parent = parent
-        self.descendant = descendant
-        self.conditions = conditions
-        self.plain: bool = not conditions and (parent is None or parent.plain)
+        self.step = step
+        self.plain: bool = not step.conditions and (parent is None or parent.plain)
         self.uses = 0
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]:
+        return self.step.conditions
 
     def path_from(self, ancestor: Place) -> tuple[Place, ...]:
         """Return the places from this one up to, and without, an ancestor."""
@@ -156,6 +156,19 @@ class Configuration:
     next: dict[Symbol, Configuration] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an automaton is made of: places by their numbers, those of the streams first.
+
+    A place is the number of the one above and its step; an entry the pair, its
+    lower and its upper place, and the last three parts of `Entry`.
+    """
+
+    streams: list[str]
+    places: list[tuple[int, Step]]
+    entries: list[tuple[int, int, int, bool, Operand | None, bool]]
+
+
 class Automaton:
     """The shared automaton of all streams; each stream has its own initial state."""
 
@@ -165,9 +178,16 @@ class Automaton:
         self._configurations: dict[tuple[frozenset[int], frozenset[int]], Configuration] = {}
         self._transitions = 0
         self.shapes: dict[object, object] = {}  # stage 1 remembers here what a change outdates
+        self._changes = 0
+        self._token = secrets.token_hex(8)
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def version(self) -> str:
+        """The name of what the automaton is now: no other one, of any process, has it."""
+        return f"{self._token}-{self._changes}"
 
     # -- Building --------------------------------------------------------------------------
 
@@ -182,8 +202,19 @@ class Automaton:
         for _ in range(len(second.steps) - len(first.steps)):
             assert upper.parent is not None
             upper = upper.parent
+        self._enter(pair, upper, lower, valued, derived, alone)
+
+    def _enter(
+        self,
+        pair: int,
+        upper: Place,
+        lower: Place,
+        valued: bool,
+        derived: Operand | None,
+        alone: bool,
+    ) -> None:
         path = lower.path_from(upper)
-        distance = None if any(place.descendant for place in path) else len(path)
+        distance = None if any(place.step.descendant for place in path) else len(path)
         entry = Entry(pair, upper, lower, path, distance, valued, derived, alone)
         self._entries[pair] = lower.state.entries[pair] = entry
         lower.state.guarded = None
@@ -200,16 +231,25 @@ class Automaton:
             self._forget()
 
     def _forget(self) -> None:
+        """Forget what was computed from the entries: they have changed."""
+        self._changes += 1
+        self._clear()
+
+    def _clear(self) -> None:
         self._configurations.clear()
         self.shapes.clear()
         self._transitions = 0
 
     def _place(self, block: Block) -> Place:
-        place = self._roots.get(block.stream)
-        if place is None:
-            place = self._roots[block.stream] = Place(State(), None, False, ())
+        place = self._root(block.stream)
         for step in block.steps:
             place = self._below(place, step)
+        return place
+
+    def _root(self, stream: str) -> Place:
+        place = self._roots.get(stream)
+        if place is None:
+            place = self._roots[stream] = Place(State(), None, _ROOT)
         return place
 
     def _below(self, place: Place, step: Step) -> Place:
@@ -218,7 +258,7 @@ class Automaton:
         key = (place, step.conditions)
         found = state.places.get(key)
         if found is None:
-            found = state.places[key] = Place(state, place, step.descendant, step.conditions)
+            found = state.places[key] = Place(state, place, step)
         return found
 
     def _count(self, place: Place, by: int) -> None:
@@ -231,6 +271,45 @@ class Automaton:
                 if not current.state.places:
                     _unlink(current.parent.state, current.state)
             current = current.parent
+
+    # -- Elsewhere -------------------------------------------------------------------------
+
+    def parts(self) -> Parts:
+        """Return what the automaton is made of, for another process."""
+        numbers: dict[int, int] = {}
+        streams: list[str] = []
+        places: list[tuple[int, Step]] = []
+        for stream, root in self._roots.items():
+            numbers[id(root)] = len(streams)
+            streams.append(stream)
+
+        def number(place: Place) -> int:
+            above = [place]
+            while id(above[-1]) not in numbers:
+                assert above[-1].parent is not None, "the places of all streams are numbered"
+                above.append(above[-1].parent)
+            for one in reversed(above[:-1]):
+                assert one.parent is not None
+                places.append((numbers[id(one.parent)], one.step))
+                numbers[id(one)] = len(streams) + len(places) - 1
+            return numbers[id(place)]
+
+        entries = [
+            (e.pair, number(e.second), number(e.first), e.valued, e.derived, e.alone)
+            for e in self._entries.values()
+        ]
+        return Parts(streams, places, entries)
+
+    @classmethod
+    def of(cls, parts: Parts) -> Automaton:
+        """Return the automaton that has these parts."""
+        automaton = cls()
+        places = [automaton._root(stream) for stream in parts.streams]
+        for above, step in parts.places:
+            places.append(automaton._below(places[above], step))
+        for pair, lower, upper, valued, derived, alone in parts.entries:
+            automaton._enter(pair, places[upper], places[lower], valued, derived, alone)
+        return automaton
 
     # -- Running ---------------------------------------------------------------------------
 
@@ -249,7 +328,7 @@ class Automaton:
         if there is None:
             self._transitions += 1
             if self._transitions > MEMO_LIMIT:
-                self._forget()
+                self._clear()
                 here.next.clear()
             there = here.next[symbol] = self._move(here, symbol)
         return there

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from lxml import etree
 
-from templates.relations import BINDINGS, NODES, TIMES, VALUES, Witnesses
+from templates.relations import BINDINGS, NODES, VALUES
 from xscl.language.syntax import Condition, Operand, Path
 from xscl.residual import texts_of
 from xscl.xpath.navigate import holds, select
@@ -28,37 +28,6 @@ from xscl.xpath.nfa import Automaton, Configuration, Entry, Place, State, guard
 from xscl.xpath.values import Attribute, Item, string_value
 
 SHAPES = 10_000  # structures that are remembered
-
-
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """A parsed document with its numbers: see `templates.relations.Witnesses`."""
-
-    doc: int
-    streams: tuple[str, ...]
-    root: etree._Element
-    ts: int
-    clock: int
-    rank: int
-    base: int
-    first: int
-    version: int = 1
-
-
-def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
-    """Return the witnesses of a batch of documents."""
-    columns = _Columns()
-    for arrival in arrivals:
-        columns.times.append(
-            (
-                *(arrival.doc, arrival.ts, arrival.ts, arrival.clock),
-                *(arrival.rank, arrival.base, arrival.first),
-            )
-        )
-        walk = run(automaton, arrival.streams, arrival.root)
-        if walk is not None:
-            columns.add(arrival.doc, walk, _shape(automaton, walk))
-    return columns.tables()
 
 
 def run(automaton: Automaton, streams: tuple[str, ...], root: etree._Element) -> Walk | None:
@@ -187,7 +156,7 @@ class Walk:
         assert place.parent is not None, "the document node is never asked for"
         upper = self._set(place.parent)
         above = self.parents[node]
-        if not place.descendant:
+        if not place.step.descendant:
             if above in upper:
                 yield above
             return
@@ -269,19 +238,25 @@ class _Numbered(dict[str, int]):
         return number
 
 
-class _Columns:
+class Columns:
     """The columns of a batch's witnesses while they grow."""
 
     def __init__(self) -> None:
-        self.times: list[tuple[int, ...]] = []
         self._bindings: tuple[list[int], list[int], list[int], list[int], list[int | None]]
         self._bindings = ([], [], [], [], [])
         self._nodes: tuple[list[int], list[int], list[int | None]] = ([], [], [])
         self._rows = _Numbered()
         self._occurring: list[int] = []  # rows of values, once for each document that has them
 
-    def add(self, doc: int, walk: Walk, shape: Shape) -> None:
+    def add(
+        self, automaton: Automaton, doc: int, streams: tuple[str, ...], root: etree._Element
+    ) -> None:
         """Add the witnesses of one document."""
+        walk = run(automaton, streams, root)
+        if walk is not None:
+            self._add(doc, walk, _shape(automaton, walk))
+
+    def _add(self, doc: int, walk: Walk, shape: Shape) -> None:
         docs, pairs, firsts, seconds, values = self._bindings
         items, numbered = walk.items, self._rows
         value = {node: numbered[string_value(items[node])] for node in shape.valued}
@@ -326,12 +301,12 @@ class _Columns:
                 made.append((number if entry.alone else upper, number))
         return made
 
-    def tables(self) -> Witnesses:
+    def tables(self) -> tuple[pa.Table, pa.Table, pa.Table]:
+        """Return bindings, nodes and values (see `templates.relations.Witnesses`)."""
         documents = np.bincount(self._occurring, minlength=len(self._rows)).tolist()
-        return Witnesses(
+        return (
             _table(self._bindings, BINDINGS),
             _table(self._nodes, NODES),
-            _table(list(zip(*self.times, strict=True)) or [()] * len(TIMES), TIMES),
             _table((list(self._rows), documents), VALUES),
         )
 

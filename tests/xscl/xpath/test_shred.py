@@ -7,9 +7,10 @@ from lxml import etree
 
 from xscl.compile import JoinedParts, compile_query
 from xscl.language.parser import parse_block
+from xscl.xpath.arrivals import Arrival, Content, shred
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.pattern import pattern
-from xscl.xpath.shred import Arrival, run, shred
+from xscl.xpath.shred import run
 from xscl.xpath.tree import number_nodes
 
 
@@ -26,7 +27,7 @@ def rows(block: str, xml: bytes) -> list[tuple[str, str, int, int]]:
             first, second = definitions[parent], definitions[child]
             automaton.add(number, parse_block(first), parse_block(second), valued=True)
             names[number] = (first, second)
-    arrival = Arrival(1, ("S",), etree.fromstring(xml), 1, 0, 64, 1, 1)
+    arrival = Arrival(1, ("S",), Content(xml), 1, 0, 64, 1, 1)
     table = shred(automaton, [arrival]).bindings.to_pylist()
     return sorted((*names[row["pair"]], row["node1"], row["node2"]) for row in table)
 
@@ -108,7 +109,7 @@ def test_string_values_are_those_of_xpath(xml: bytes) -> None:
     automaton = Automaton()
     block = parse_block("S//t")
     automaton.add(1, block, block, valued=True)
-    arrival = Arrival(1, ("S",), etree.fromstring(xml), 1, 0, 64, 1, 1)
+    arrival = Arrival(1, ("S",), Content(xml), 1, 0, 64, 1, 1)
     assert shred(automaton, [arrival]).values["strVal"].to_pylist() == ["x y"]
 
 
@@ -158,5 +159,7 @@ def test_entries_are_found_by_the_value_that_they_demand() -> None:
     assert walk is not None
     (state,) = [state for state in walk.found if state.entries]
     assert sorted(entry.pair for entry in walk.guarded(state)) == [7, 9, 100]
-    rows = shred(automaton, [Arrival(1, ("S",), root, 1, 0, 64, 1, 1)]).bindings.to_pylist()
+    rows = shred(
+        automaton, [Arrival(1, ("S",), Content(b"", root), 1, 0, 64, 1, 1)]
+    ).bindings.to_pylist()
     assert sorted((row["pair"], row["node2"]) for row in rows) == [(7, 4), (9, 8), (100, 4)]

@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 
 from feeds.documents import Document
-from feeds.spool import SegmentDamaged, Spool, SpoolError
+from feeds.spool import Segment, SegmentDamaged, Spool, SpoolError
+from xscl.language.parser import parse_block
+from xscl.xpath.artefact import Artefacts
+from xscl.xpath.nfa import Automaton
+from xscl.xpath.portions import read_portion
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMinRows
 from pyspark.sql.types import StructType
 
-from feeds.source import SpoolReader, SpoolSource
+from xscl.source import Row, Slice, SpoolReader, SpoolSource, shares
 
 
 @pytest.fixture
@@ -37,7 +41,7 @@ def reader(spool: Spool, **options: str) -> SpoolReader:
     return copy
 
 
-def pointers(reading: SpoolReader, start: int, end: int) -> list[tuple[int, str, int]]:
+def pointers(reading: SpoolReader, start: int, end: int) -> list[Row]:
     found = reading.partitions({"segment": start}, {"segment": end})
     parts = pickle.loads(pickle.dumps(found))
     return [row for part in parts for row in reading.read(part)]
@@ -82,8 +86,45 @@ def test_available_now_ends_where_the_spool_ended_at_its_start(spool: Spool) -> 
 
 def test_rows_point_to_segments(spool: Spool) -> None:
     fill(spool, 3)
-    expected = [(n, str(spool.directory / f"{n:012d}.arrow"), 2) for n in (2, 3)]
-    assert pointers(reader(spool), 1, 3) == expected
+    assert pointers(reader(spool), 1, 3) == [(2, 0, 2, None, 0), (3, 0, 2, None, 2)]
+
+
+def test_shares_are_equal_and_in_order() -> None:
+    segments = [
+        Segment(number, Path(), rows, 0) for number, rows in ((1, 3), (4, 7), (5, 0), (6, 1))
+    ]
+    assert shares(segments, 5) == [
+        [Slice(1, 0, 3), Slice(4, 0, 2)],
+        [Slice(4, 2, 7)],
+        [Slice(6, 0, 1)],
+    ]
+    assert shares([], 5) == []
+
+
+def test_the_witnesses_of_a_share_are_in_a_file(spool: Spool, tmp_path: Path) -> None:
+    spool.append([Document("S", f"d{n}", n, xml) for n, xml in enumerate([b"<a/>", b"<a>"])], 0)
+    fill(spool, 1)
+    automaton = Automaton()
+    block = parse_block("S/a")
+    automaton.add(7, block, block, valued=False)
+    Artefacts(tmp_path / "p").publish(automaton)
+    reading = reader(spool, patterns=str(tmp_path / "p"))
+    found = pointers(reading, 0, 2)
+    assert [(row[:3], row[4]) for row in found] == [((1, 0, 2), 0), ((2, 0, 2), 2)]
+    portion = read_portion(Path(str(found[0][3])))
+    assert portion.version == automaton.version
+    assert portion.bindings.to_pydict()["doc"] == [0, 2, 3]
+    assert portion.bindings.to_pydict()["pair"] == [7, 7, 7]
+    assert portion.refused == {1}
+
+
+def test_patterns_that_are_gone_leave_the_work_to_the_consumer(
+    spool: Spool, tmp_path: Path
+) -> None:
+    fill(spool, 1)
+    (tmp_path / "current").write_text("an-older-one")
+    reading = reader(spool, patterns=str(tmp_path))
+    assert pointers(reading, 0, 1) == [(1, 0, 2, None, 0)]
 
 
 @pytest.mark.parametrize("limit", [ReadAllAvailable(), ReadMaxFiles(2)])

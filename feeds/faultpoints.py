@@ -1,0 +1,107 @@
+"""Points at which a process can be made to fail, so that tests can see what is left of it.
+
+The code passes named points: `reached("spooled")`.  Nothing happens there, unless the environment
+variable `XSCL_FAULT` names the point when the process starts:
+
+    spooled:3           at the third passage the process kills itself (SIGKILL)
+    spooled:3+0.002     ... two milliseconds later, in the midst of whatever comes then
+    spooled:3=EIO       the third passage raises OSError(EIO), as a broken disk does
+    spooled:3=TERM      at the third passage the process gets SIGTERM (or INT)
+
+Whether there is a fault is decided once, at the import: otherwise a point is a call that does
+nothing.  A kill is the process's own, so that it comes exactly there.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import BinaryIO, Literal, TypeAlias, assert_never, cast, get_args
+
+VARIABLE = "XSCL_FAULT"
+
+Action: TypeAlias = Literal["KILL", "TERM", "INT", "EIO"]
+
+_FAULT = re.compile(
+    r"(?P<point>\w+):(?P<passage>[1-9]\d*)(\+(?P<delay>[\d.]+))?(=(?P<action>\w+))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is to go wrong: at which passage of which point, how many seconds after it, and how."""
+
+    point: str
+    passage: int = 1
+    action: Action = "KILL"
+    delay: float = 0.0
+
+    def __str__(self) -> str:
+        later = f"+{self.delay:g}" if self.delay else ""
+        return f"{self.point}:{self.passage}{later}={self.action}"
+
+
+def read(text: str) -> Fault:
+    """Return the fault that a text describes; the name of the point alone is its first passage."""
+    found = _FAULT.fullmatch(text if ":" in text else f"{text}:1")
+    action = found["action"] or "KILL" if found else ""
+    if found is None or action not in get_args(Action):
+        raise ValueError(f"{VARIABLE} is {text!r}, not like 'spooled:3', 'spooled:3=EIO'")
+    delay = float(found["delay"] or 0)
+    return Fault(found["point"], int(found["passage"]), cast(Action, action), delay)
+
+
+def armed(fault: Fault) -> Callable[[str], None]:
+    """Return what is called at points if there is a fault; from any thread."""
+    passages = itertools.count(1)
+
+    def reached(point: str) -> None:
+        if point == fault.point and next(passages) == fault.passage:
+            if fault.delay:
+                threading.Timer(fault.delay, _strike, [fault.action]).start()
+            else:
+                _strike(fault.action)
+
+    return reached
+
+
+def _strike(action: Action) -> None:
+    match action:
+        case "KILL":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "TERM":
+            os.kill(os.getpid(), signal.SIGTERM)
+        case "INT":
+            os.kill(os.getpid(), signal.SIGINT)
+        case "EIO":
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        case _:
+            assert_never(action)
+
+
+def _unharmed(point: str) -> None:
+    """What is called at points otherwise."""
+
+
+reached: Callable[[str], None] = (
+    armed(read(os.environ[VARIABLE])) if os.environ.get(VARIABLE) else _unharmed
+)
+"""Passes a point, by its name."""
+
+
+def write(file: BinaryIO, data: memoryview, point: str) -> None:
+    """Write data; where there is a fault, the point comes when half of them are in the file."""
+    if reached is _unharmed:
+        file.write(data)
+        return
+    half = len(data) // 2
+    file.write(data[:half])
+    file.flush()
+    reached(point)
+    file.write(data[half:])

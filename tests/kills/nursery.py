@@ -1,0 +1,16 @@
+"""What victims that are forked have behind them: everything loaded, all queries compiled once.
+
+Imported by the process that they are forked from, and by nobody else.  It must not start threads,
+which would not be there after a fork: hence it opens no database.
+"""
+
+import sqlglot.dialects.duckdb  # noqa: F401  # otherwise each victim loads it for its first query
+
+import tests.kills.processes  # noqa: F401
+from feeds.fetch import _trusted
+from tests.kills.workload import SUBSCRIPTIONS
+from xscl.compile import compile_query
+
+for _, query in SUBSCRIPTIONS:
+    compile_query(query)
+_trusted()

@@ -1,0 +1,81 @@
+"""Points of failure: what the variable says, and that without it nothing happens."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from feeds.faultpoints import VARIABLE, Fault, armed, reached, read, write
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("spooled", Fault("spooled")),
+        ("spooled:3", Fault("spooled", 3)),
+        ("spooled:3=EIO", Fault("spooled", 3, "EIO")),
+        ("spooled:1+0.5=TERM", Fault("spooled", 1, "TERM", 0.5)),
+    ],
+)
+def test_a_fault_is_read_and_written(text: str, fault: Fault) -> None:
+    assert read(text) == fault
+    assert read(str(fault)) == fault
+
+
+@pytest.mark.parametrize("text", ["", "a b", "a:0", "a:x", "a:1=STOP", "a:1=", ":1"])
+def test_what_is_no_fault_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=VARIABLE):
+        read(text)
+
+
+def test_a_fault_strikes_at_its_passage_and_once() -> None:
+    strike = armed(Fault("here", 2, "EIO"))
+    strike("here")
+    strike("there")
+    with pytest.raises(OSError, match="Input/output error"):
+        strike("here")
+    strike("here")
+
+
+def test_without_a_fault_points_and_writing_do_nothing_else() -> None:
+    assert VARIABLE not in os.environ
+    reached("anything")
+    file = io.BytesIO()
+    write(file, memoryview(b"abc"), "half")
+    assert file.getvalue() == b"abc"
+
+
+@pytest.mark.parametrize(
+    ("fault", "code", "left"),
+    [
+        ("half", -signal.SIGKILL, b"ab"),
+        ("half=TERM", -signal.SIGTERM, b"ab"),
+        ("half:2", 0, b"abcde"),
+        ("half:1+0.01", -signal.SIGKILL, b"abcde"),
+    ],
+)
+def test_a_process_dies_between_the_halves_of_what_it_writes(
+    fault: str, code: int, left: bytes, tmp_path: Path
+) -> None:
+    program = (
+        "import sys, threading; from feeds.faultpoints import write\n"
+        "with open(sys.argv[1], 'wb', buffering=0) as file:\n"
+        "    write(file, memoryview(b'abcde'), 'half')\n"
+        "[thread.join(9) for thread in threading.enumerate()[1:]]"
+    )
+    path = tmp_path / "written"
+    fault = fault.replace("half=", "half:1=")
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program, str(path)],
+        cwd=ROOT,
+        env={**os.environ, VARIABLE: fault},
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, path.read_bytes()) == (code, left)

@@ -1,0 +1,77 @@
+"""A service that is killed at any point loses nothing, doubles nothing, and comes back by itself.
+
+Rows C1, C2, C4 and C14 of the plan for reliability, each point once and all in one directory, one
+after the other; `test_many_kills` has hundreds.  The writer sends every fifth batch twice, and
+after a kill some of what was not acknowledged again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from feeds.faultpoints import Fault
+from tests.kills.checker import Verdict
+from tests.kills.lives import Place, placed
+from tests.kills.processes import said
+from tests.xscl.scripted import Server, serving
+
+WELL = Verdict()
+CREATING = (Fault("before_commit", 1), Fault("before_commit", 3))
+BEFORE_THE_STORE = (
+    Fault("fetched", 1),
+    Fault("spool_half", 3),
+    Fault("spool_written", 2),
+    Fault("spool_renamed", 3),
+    Fault("latest_written", 3),
+    Fault("spooled", 1),
+    Fault("batch_read", 1),
+)
+NOT_COMMITTED = (
+    Fault("accepted", 1),
+    Fault("joined", 2),
+    Fault("stored", 1),
+    Fault("before_commit", 6),
+)
+COMMITTED = (
+    Fault("after_commit", 6),
+    Fault("committed", 1),
+    Fault("batch_done", 2),
+)
+SIGNALS = (Fault("joined", 1, "TERM"), Fault("accepted", 1, "INT"))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serving() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def place(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    with placed(tmp_path_factory.mktemp("killed"), server) as made:
+        yield made
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [CREATING, BEFORE_THE_STORE, NOT_COMMITTED, COMMITTED],
+    ids=["c2_creating", "c1_before_the_store", "c1_not_committed", "c1_committed"],
+)
+def test_killed_again_and_again(place: Place, faults: Sequence[Fault]) -> None:
+    for fault in faults:
+        place.kill(fault)
+    assert place.check() == WELL
+
+
+@pytest.mark.parametrize("fault", SIGNALS, ids=lambda fault: fault.action)
+def test_c4_a_signal_in_the_midst_of_a_batch_ends_it_in_order(place: Place, fault: Fault) -> None:
+    life = place.begin(fault)
+    assert place.ended(life) == 0, said(life)
+    assert place.setting.home.holder() is None
+
+
+def test_c14_in_the_end_everything_is_there_once(place: Place) -> None:
+    assert place.finish() == WELL
+    assert {match.subscription for match in place.found().matches} >= {"pairs", "hits", "next"}

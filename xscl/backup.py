@@ -1,0 +1,309 @@
+"""Backups: a store, and what waits for it in the spool, in one file.
+
+    state.duckdb, state.duckdb.wal    the database and its log, between two commits
+    spool/000000000007.arrow, ...     the segments that the store has not consumed
+    spool/latest                      the number of the last segment
+    manifest.json                     what is in it, with the SHA-256 of each part
+
+The file is a tar archive without compression: DuckDB and Arrow have done what
+there is to do.  The manifest comes last, so that an archive which was cut off
+has none.  The engine may go on while it is written (`Store.at_rest`); what it
+commits meanwhile is not in it.
+
+The checkpoint of Spark is not in it either: it would have to be of the same
+instant.  The manifest says how far the spool was consumed instead, and a
+restored store goes on from there.  Nor are the secrets of feeds, which never
+leave their directory.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import re
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from feeds.spool import Spool
+from xscl.durable import synchronise
+from xscl.ledger import Ledger
+from xscl.migrations import VERSION
+from xscl.store import Store
+from xscl.storeerrors import DATABASE, BackupError
+from xscl.storefile import Part
+
+MANIFEST = "manifest.json"
+SPOOL = "spool"
+
+_STORE = (DATABASE, f"{DATABASE}.wal")  # whatever the names of the files are
+_FORMAT = 1
+_NAME = re.compile(r"state\.duckdb(\.wal)?|spool/(latest|[0-9]{12}\.arrow)")
+_PIECE = 1 << 20
+_LARGEST_MANIFEST = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A part of a backup: its name, size and checksum."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What a backup is: of which store, after how many commits, made when by which release.
+
+    `position` is the last segment of the spool that the store had consumed.
+    """
+
+    xscl: str
+    version: int
+    store: str
+    commits: int
+    position: int
+    made: str
+    parts: tuple[Member, ...]
+
+    @property
+    def size(self) -> int:
+        """The bytes of all parts."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def segments(self) -> tuple[str, ...]:
+        """The names of the segments that it holds."""
+        return tuple(part.name for part in self.parts if part.name.endswith(".arrow"))
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+# -- Making one ----------------------------------------------------------------------------
+
+
+def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
+    """Write a backup of a store that others may be using, and return what is in it.
+
+    It is there whole or not at all, and readable by its owner only.  A backup that is there
+    already is replaced; another file is not.  `spool` is the directory of the spool that the
+    store consumes.
+    """
+    target = target.absolute()
+    _refuse_other(target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    position = Ledger(store).segment  # before the copy: what is consumed meanwhile is in both
+    try:
+        with _created(temporary) as file, store.at_rest() as (seen, parts):
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+                members = list(_add_store(archive, parts))
+                if spool is not None and spool.is_dir():
+                    members.extend(_add_spool(archive, spool, position))
+                backup = Backup(
+                    _release(),
+                    VERSION,
+                    seen.store,
+                    seen.commits,
+                    position,
+                    datetime.now(UTC).isoformat(timespec="seconds"),
+                    tuple(members),
+                )
+                _add_manifest(archive, backup)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+        synchronise(target.parent)
+    except OSError as error:
+        raise BackupError(f"the backup {target} cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):  # it was renamed, or never made; the first error is the one to tell
+            temporary.unlink(missing_ok=True)
+    return backup
+
+
+def _refuse_other(target: Path) -> None:
+    if not target.exists():
+        return
+    try:
+        read_manifest(target)
+    except BackupError as error:
+        raise BackupError(
+            f"{target} is there already and is no backup", hint="name another file"
+        ) from error
+
+
+@contextmanager
+def _created(path: Path) -> Iterator[IO[bytes]]:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+    with open(os.open(path, flags, 0o600), "wb") as file:
+        yield file
+
+
+class _Readable(Protocol):
+    def read(self, size: int = -1, /) -> bytes: ...
+
+
+class _Slice:
+    """The first bytes of a file that may be longer, without a position that others share."""
+
+    def __init__(self, part: Part) -> None:
+        self._descriptor, self._left, self._at = part.descriptor, part.size, 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        wanted = self._left if size < 0 else min(size, self._left)
+        found = os.pread(self._descriptor, wanted, self._at)
+        self._at += len(found)
+        self._left -= len(found)
+        return found
+
+
+class _Summed:
+    """What is read from a file, with its checksum so far."""
+
+    def __init__(self, file: _Readable) -> None:
+        self._file = file
+        self.sum = hashlib.sha256()
+
+    def read(self, size: int = -1, /) -> bytes:
+        found = self._file.read(size)
+        self.sum.update(found)
+        return found
+
+
+def _add(archive: tarfile.TarFile, name: str, file: _Readable, size: int) -> Member:
+    info = tarfile.TarInfo(name)
+    info.size, info.mode = size, 0o600
+    summed = _Summed(file)
+    archive.addfile(info, summed)
+    return Member(name, size, summed.sum.hexdigest())
+
+
+def _add_store(archive: tarfile.TarFile, parts: Sequence[Part]) -> Iterator[Member]:
+    for part, name in zip(parts, _STORE, strict=False):
+        yield _add(archive, name, _Slice(part), part.size)
+
+
+def _add_spool(archive: tarfile.TarFile, directory: Path, position: int) -> Iterator[Member]:
+    spool = Spool(directory, read_only=True)
+    latest = spool.latest()
+    for number in spool.numbers(min(position, latest)):
+        name = f"{number:012d}.arrow"
+        with (directory / name).open("rb") as file:
+            yield _add(archive, f"{SPOOL}/{name}", file, os.fstat(file.fileno()).st_size)
+    text = f"{latest}\n".encode()
+    yield _add(archive, f"{SPOOL}/latest", io.BytesIO(text), len(text))
+
+
+def _add_manifest(archive: tarfile.TarFile, backup: Backup) -> None:
+    text = json.dumps({"format": _FORMAT, **backup.as_dict()}, indent=1).encode()
+    _add(archive, MANIFEST, io.BytesIO(text), len(text))
+
+
+def _release() -> str:
+    try:
+        return version("xscl")
+    except PackageNotFoundError:  # run from its source
+        return "unknown"
+
+
+# -- Reading one ---------------------------------------------------------------------------
+
+
+def read_manifest(path: Path) -> Backup:
+    """Return what a backup says of itself; its parts are not read."""
+    with _opened(path) as archive:
+        return _manifest(path, archive, archive.getmembers())
+
+
+def read_backup(path: Path) -> Backup:
+    """Return what a backup says of itself, after comparing every part with its checksum."""
+    with _opened(path) as archive:
+        members = archive.getmembers()
+        backup = _manifest(path, archive, members)
+        for info in members[:-1]:
+            summed = _Summed(_content(path, archive, info))
+            while summed.read(_PIECE):
+                continue
+            found = Member(info.name, info.size, summed.sum.hexdigest())
+            if found not in backup.parts:
+                raise _damaged(path, f"the checksum of {info.name} differs")
+        return backup
+
+
+def unpack(path: Path, directory: Path) -> None:
+    """Write the parts of a backup that was read to an empty directory, durably."""
+    (directory / SPOOL).mkdir(mode=0o700)
+    with _opened(path) as archive:
+        for info in archive.getmembers()[:-1]:
+            with _created(directory / info.name) as file:
+                source = _content(path, archive, info)
+                while piece := source.read(_PIECE):
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[tarfile.TarFile]:
+    try:
+        with tarfile.open(path, "r:") as archive:
+            yield archive
+    except (tarfile.TarError, EOFError) as error:
+        raise _damaged(path, str(error)) from error
+    except OSError as error:
+        raise BackupError(f"the backup {path} cannot be read: {error.strerror or error}") from error
+
+
+def _manifest(path: Path, archive: tarfile.TarFile, members: list[tarfile.TarInfo]) -> Backup:
+    """Return the manifest, if it is the last member and the others are what it says."""
+    if not members or members[-1].name != MANIFEST or members[-1].size > _LARGEST_MANIFEST:
+        raise _damaged(path, "its end is missing")
+    try:
+        read = json.loads(_content(path, archive, members[-1]).read())
+        form, version_found = read.pop("format"), read["version"]
+        parts = tuple(Member(**part) for part in read.pop("parts"))
+        backup = Backup(**read, parts=parts)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise _damaged(path, f"its manifest cannot be read: {error}") from error
+    if form != _FORMAT or not isinstance(version_found, int) or version_found > VERSION:
+        raise BackupError(
+            f"the backup {path} was made by a later release, {backup.xscl}",
+            hint="install that release, or a later one",
+        )
+    _compare(path, [(info.name, info.size) for info in members[:-1]], parts)
+    if not all(info.isreg() for info in members):
+        raise _damaged(path, "it holds what is no file")
+    return backup
+
+
+def _compare(path: Path, found: list[tuple[str, int]], parts: Iterable[Member]) -> None:
+    names = [name for name, _ in found]
+    if found != [(part.name, part.size) for part in parts]:
+        raise _damaged(path, "its parts are not what its manifest says")
+    if len(set(names)) != len(names) or DATABASE not in names:
+        raise _damaged(path, "its parts are not those of a backup")
+    for name in names:
+        if _NAME.fullmatch(name) is None:
+            raise _damaged(path, f"it holds {name!r}, which no backup does")
+
+
+def _content(path: Path, archive: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
+    content = archive.extractfile(info)
+    if content is None:
+        raise _damaged(path, f"{info.name} is no file")
+    return content
+
+
+def _damaged(path: Path, detail: str) -> BackupError:
+    return BackupError(
+        f"{path} is no backup of xscl, or it is damaged: {detail}", hint="take another backup"
+    )

@@ -1,0 +1,158 @@
+"""`xscl backup` and `xscl restore`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xscl.backup import Backup, back_up
+from xscl.cli.options import DATA, Data, Json, home
+from xscl.cli.output import Misuse, complain, say, say_json
+from xscl.engine import Engine
+from xscl.home import Home
+from xscl.restore import Accepted, Restored, accept
+from xscl.restore import restore as put_back
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Write everything that is kept to one file: the store, and what waits in the spool.
+
+    The file can be read by its owner only. The secrets of feeds are not in it.
+
+    \b
+    Example:
+      xscl backup monday.xscl
+      xscl backup --data xscl-data /backups/xscl-$(date +%F).tar
+    """
+    place = home(data)
+    place.expect()
+    with (
+        place.hold("backup"),
+        Engine(place.database) as engine,
+        closing(engine.store()) as store,
+    ):
+        made = back_up(store, file, place.spool)
+    if as_json:
+        say_json({"file": str(file), **made.as_dict()})
+        return
+    say(f"wrote {file}: {_described(made)}")
+
+
+def restore(
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The backup to put back.")
+    ] = None,
+    force: Annotated[
+        bool, typer.Option("--force", help="In place of what is there, which is kept aside.")
+    ] = False,
+    accept_it: Annotated[
+        bool, typer.Option("--accept", help="Go on with the store that is there, as it is.")
+    ] = False,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Put a backup back, or accept a store that has gone backwards.
+
+    Nothing is touched before the backup was read as a whole and its store was
+    opened. With --force what was there is kept in a directory "before-..." of
+    the data directory. What the spool has beyond the backup is consumed again;
+    documents that the store has are recognised.
+
+    --accept takes no file: what a missing or older file held is lost then.
+
+    \b
+    Example:
+      xscl restore monday.xscl --data new-machine
+      xscl restore monday.xscl --force
+      xscl restore --accept
+    """
+    if (file is None) != accept_it or (accept_it and force):
+        raise Misuse(
+            "restore takes either a FILE or --accept",
+            hint="'xscl restore FILE [--force]' puts a backup back, "
+            "'xscl restore --accept' goes on with what is there",
+        )
+    place = home(data)
+    if file is None:
+        _tell_accepted(place, accept(place), as_json)
+    else:
+        _tell_restored(place, put_back(file, place, force=force), as_json)
+
+
+def _tell_restored(place: Home, done: Restored, as_json: bool) -> None:
+    if as_json:
+        say_json(
+            {
+                "restored": str(place.path),
+                **done.backup.as_dict(),
+                "aside": None if done.aside is None else str(done.aside),
+                "kept": list(done.kept),
+                "waiting": done.waiting,
+                "missing": done.missing,
+            }
+        )
+        return
+    say(f"restored {place.path}: {_described(done.backup)}, made {done.backup.made}")
+    _tell_aside(done.aside, done.kept)
+    say(f"{_counted(done.waiting, 'segment')} of the spool will be consumed by 'xscl serve'")
+    if done.missing:
+        complain(
+            f"warning: {_counted(done.missing, 'segment')} between them cannot be consumed again: "
+            "they were deleted after they had been consumed, or never written"
+        )
+
+
+def _tell_accepted(place: Home, done: Accepted, as_json: bool) -> None:
+    if as_json:
+        say_json(
+            {
+                "accepted": str(place.path),
+                "commits": done.commits,
+                "lost": done.lost,
+                "aside": None if done.aside is None else str(done.aside),
+                "kept": list(done.kept),
+            }
+        )
+        return
+    if not done.commits:
+        say(f"there is no store in {place.path}: the next start makes an empty one")
+        say("lost: all subscriptions, feeds and matches; the spool will be read from its beginning")
+    else:
+        say(f"accepted the store in {place.path} as it is, at commit {done.commits}")
+        say(f"lost: {_lost(done.lost)}")
+    _tell_aside(done.aside, done.kept)
+
+
+def _lost(commits: int | None) -> str:
+    what = "documents, matches and subscriptions that they brought"
+    match commits:
+        case None:
+            return f"nobody knows how many commits, with the {what}"
+        case _ if commits <= 0:
+            return "nothing"
+        case _:
+            return (
+                f"the last {_counted(commits, 'commit')}, with the {what}; documents that are still"
+                " in the spool will be consumed again"
+            )
+
+
+def _tell_aside(aside: Path | None, kept: tuple[str, ...]) -> None:
+    if aside is not None:
+        say(f"kept aside in {aside}: {', '.join(kept)}")
+
+
+def _described(one: Backup) -> str:
+    segments = _counted(len(one.segments), "segment")
+    return f"{_counted(one.commits, 'commit')}, {segments} that wait, {one.size} bytes"
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"

@@ -1,0 +1,96 @@
+"""How a store of an earlier release becomes one of this release.
+
+A store says its version in `state.meta`.  `STEPS` lead from each version to
+the next, in one transaction together: a store is of the old version or of the
+new one.  Before the first step the database is copied, since an earlier
+release does not read what this one has written.
+
+A step is a function of `run`, which runs one statement and returns its rows.
+It must not use what the rest of the program says of tables: that goes on
+changing, and what a version was does not.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+Run: TypeAlias = Callable[..., Rows]
+Step: TypeAlias = Callable[[Run], None]
+
+COUNTED = """
+CREATE SCHEMA mark;
+CREATE SEQUENCE mark.commits;
+CREATE TABLE mark.store(id VARCHAR);
+"""
+"""What the file beside the store is compared with (`xscl.mark`).
+
+The count is a sequence, because transactions that run beside one another would
+be in conflict over a row; it is taken right before the commit, in the order of
+commits.  All of it is apart from `state`, which says what was pushed, not when.
+"""
+
+
+def _count_commits(run: Run) -> None:
+    """Make what the mark is compared with."""
+    run(COUNTED)
+    run("INSERT INTO mark.store VALUES (?)", [secrets.token_hex(8)])
+
+
+_COLUMNS = {
+    "stream": {"attributes": "VARCHAR"},
+    "subscription": {"language": "VARCHAR", "columns": "VARCHAR[]", "events": "VARCHAR"},
+    "feed": {
+        "domain": "VARCHAR",
+        "site_url": "VARCHAR",
+        "format": "VARCHAR",
+        "quality": "VARCHAR",
+        "note": "VARCHAR",
+        "failing_since": "BIGINT",
+        "code": "VARCHAR",
+        "moved_to": "VARCHAR",
+        "moved_polls": "INTEGER",
+    },
+    "feed_item": {"rule": "VARCHAR", "skipped": "INTEGER", "missing_since": "BIGINT"},
+    "feed_spool": {"announced": "INTEGER"},
+    "late": {"lateness": "BIGINT"},
+}
+"""What stores of version 2 lack, some of them or all."""
+
+
+def _complete_columns(run: Run) -> None:
+    """Add columns; the tables of feeds may not be there yet."""
+    present = set(
+        run("SELECT table_name, column_name FROM duckdb_columns() WHERE schema_name = 'state'")
+    )
+    tables = {table for table, _ in present}
+    for table, columns in _COLUMNS.items():
+        for name, kind in columns.items():
+            if table in tables and (table, name) not in present:
+                run(f"ALTER TABLE state.{table} ADD COLUMN {name} {kind}")
+    run(
+        "UPDATE state.subscription SET language = 'xscl', columns = [], events = ''"
+        " WHERE language IS NULL"
+    )
+
+
+def _to_3(run: Run) -> None:
+    _complete_columns(run)
+    _count_commits(run)
+
+
+OLDEST = 2
+STEPS: tuple[Step, ...] = (_to_3,)
+"""The first leads from `OLDEST` to the next version, and so on."""
+
+VERSION = OLDEST + len(STEPS)
+"""The version that this release writes."""
+
+
+def migrate(run: Run, found: int, steps: Sequence[Step] = STEPS) -> None:
+    """Take the steps from a version to the last one; the caller has begun a transaction."""
+    for step in steps[found - OLDEST :]:
+        step(run)
+    run("UPDATE state.meta SET value = ? WHERE key = 'version'", [OLDEST + len(steps)])

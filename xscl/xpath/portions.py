@@ -1,0 +1,179 @@
+"""Witnesses that were found elsewhere: a portion of documents, shredded by another process.
+
+A portion numbers its documents from 0; which number each has in the order of
+arrival, and whether it is taken in at all, is known only where the batch is put
+together (`placed`).  On its way it is a file of three Arrow streams.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from feeds.documents import Document
+from feeds.errors import MalformedDocument
+from feeds.xmlparse import parse
+from templates.relations import BINDINGS, NODES, VALUES
+from xscl.xpath.nfa import Automaton
+from xscl.xpath.shred import Columns
+
+_VERSION = b"version"
+_REFUSED = b"refused"
+
+Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Portion:
+    """The witnesses of some documents, by a version of the automaton.
+
+    `bindings`, `nodes` and `values` are as in `Witnesses`, where `doc` is the
+    place of a document in the portion; `refused` are the places of those that
+    are no XML.
+    """
+
+    version: str
+    bindings: pa.Table
+    nodes: pa.Table
+    values: pa.Table
+    refused: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """One document's place in a portion."""
+
+    portion: Portion
+    place: int
+
+    @property
+    def fine(self) -> bool:
+        """Whether the document could be parsed."""
+        return self.place not in self.portion.refused
+
+
+def portion_of(automaton: Automaton, version: str, documents: Sequence[Document]) -> Portion:
+    """Return the witnesses of documents; those that cannot be parsed have none."""
+    columns = Columns()
+    refused: set[int] = set()
+    for place, document in enumerate(documents):
+        try:
+            columns.add(automaton, place, document.streams, parse(document.xml))
+        except MalformedDocument:
+            refused.add(place)
+    bindings, nodes, values = columns.tables()
+    return Portion(version, bindings, nodes, values, frozenset(refused))
+
+
+# -- As a file -----------------------------------------------------------------------------
+
+
+def write_portion(path: Path, portion: Portion) -> None:
+    """Make the file of a portion; readers see it whole or not at all."""
+    metadata = {
+        _VERSION: portion.version.encode(),
+        _REFUSED: ",".join(map(str, sorted(portion.refused))).encode(),
+    }
+    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
+    with pa.OSFile(str(temporary), "wb") as file:
+        for table in (
+            portion.bindings.replace_schema_metadata(metadata),
+            portion.nodes,
+            portion.values,
+        ):
+            with pa.ipc.new_stream(file, table.schema) as writer:
+                writer.write_table(table)
+    os.replace(temporary, path)
+
+
+def read_portion(path: Path) -> Portion:
+    """Return the portion in a file."""
+    with pa.memory_map(str(path)) as file:
+        bindings, nodes, values = (pa.ipc.open_stream(file).read_all() for _ in range(3))
+    metadata = bindings.schema.metadata
+    refused = metadata[_REFUSED].decode()
+    return Portion(
+        metadata[_VERSION].decode(),
+        bindings,
+        nodes,
+        values,
+        frozenset(map(int, refused.split(","))) if refused else frozenset(),
+    )
+
+
+# -- In a batch ----------------------------------------------------------------------------
+
+
+def placed(
+    tables: tuple[pa.Table, pa.Table, pa.Table], parts: Iterable[tuple[int, Part]]
+) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Return bindings, nodes and values, with those of documents that were shredded elsewhere.
+
+    `parts` are the numbers of these documents and where to find them; of what
+    else their portions hold nothing is taken.
+    """
+    numbers: dict[int, tuple[Portion, dict[int, int]]] = {}
+    for number, part in parts:
+        numbers.setdefault(id(part.portion), (part.portion, {}))[1][part.place] = number
+    if not numbers:
+        return tables
+    bindings, nodes, values = [tables[0]], [tables[1]], [tables[2]["strVal"]]
+    offset = tables[2].num_rows
+    for portion, by_place in numbers.values():
+        bindings.append(_numbered(portion.bindings, by_place, offset))
+        nodes.append(_numbered(portion.nodes, by_place, offset))
+        values.append(portion.values["strVal"])
+        offset += portion.values.num_rows
+    texts = pa.chunked_array([c for v in values for c in v.chunks], pa.string())
+    return _united(pa.concat_tables(bindings), pa.concat_tables(nodes), texts)
+
+
+def _numbered(table: pa.Table, by_place: dict[int, int], offset: int) -> pa.Table:
+    """Return the rows of the documents that have a number, with it and with values so far on."""
+    places = table["doc"].to_numpy()
+    highest = int(places.max()) if len(places) else 0
+    known = np.full(max(highest, *by_place) + 1, -1, np.int64)
+    known[list(by_place)] = list(by_place.values())
+    docs = known[places]
+    taken = table.set_column(0, "doc", pa.array(docs))
+    taken = taken.set_column(
+        taken.schema.get_field_index("value"),
+        "value",
+        pc.add(taken["value"], pa.scalar(offset, pa.int32())),
+    )
+    return taken if (docs >= 0).all() else taken.filter(pa.array(docs >= 0))
+
+
+def _united(
+    bindings: pa.Table, nodes: pa.Table, texts: pa.ChunkedArray
+) -> tuple[pa.Table, pa.Table, pa.Table]:
+    """Return the tables with one row for each distinct value that occurs, counted by documents."""
+    distinct = texts.combine_chunks().dictionary_encode()
+    rows = distinct.indices.to_numpy()
+    valued = nodes.filter(pc.is_valid(nodes["value"]))
+    docs = valued["doc"].to_numpy()
+    used = rows[valued["value"].to_numpy()]
+    both = np.unique(np.stack([used.astype(np.int64), docs]), axis=1)
+    occurring, counts = np.unique(both[0], return_counts=True)
+    renumbered = np.zeros(len(distinct.dictionary), np.int32)
+    renumbered[occurring] = np.arange(len(occurring), dtype=np.int32)
+    by_row = pa.array(renumbered[rows], pa.int32())
+    values = pa.table(
+        [distinct.dictionary.take(pa.array(occurring)), pa.array(counts, pa.int32())],
+        schema=VALUES,
+    )
+    return _valued(bindings, by_row, BINDINGS), _valued(nodes, by_row, NODES), values
+
+
+def _valued(table: pa.Table, by_row: pa.Array, schema: pa.Schema) -> pa.Table:
+    column = table.schema.get_field_index("value")
+    return table.set_column(column, "value", by_row.take(table["value"].combine_chunks())).cast(
+        schema
+    )
