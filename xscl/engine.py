@@ -18,13 +18,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cep_core.queries import Query
 from feeds.documents import Document
 from feeds.faultpoints import reached
 from templates.processor import Processor
 from templates.registry import Registry
 from xscl.backup import Backup, back_up
-from xscl.compile import CompiledQuery, compile_query
+from xscl.compile import compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
 from xscl.documents import Accepted, Documents, Origin, check
@@ -39,7 +38,8 @@ from xscl.matches import Matches
 from xscl.network import Network
 from xscl.outlets import Published
 from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
-from xscl.relational import LANGUAGES, Attributes
+from xscl.registration import Registration
+from xscl.relational import Attributes
 from xscl.relations import Relations
 from xscl.results import XSCL, Results, Subscription
 from xscl.retention import Retention
@@ -114,39 +114,22 @@ class Engine:
             self._network.core.plan,
             self._network.waiting,
         )
-        self._plan_again()
+        self._registration = Registration(
+            self._store,
+            self._registry,
+            self._processor,
+            self._subscriptions,
+            self._streams,
+            self._numbers,
+            self._network,
+            self._compile,
+        )
+        self._registration.plan_again()
         readings = Readings(
             self._subscriptions, self._registry, self._streams.lateness, self._compile
         )
         self._relations = Relations(
             self._store, self._registry, self._processor, readings, self._streams
-        )
-
-    def _plan_again(self) -> None:
-        """Put the stored subscriptions into the plan, and give it what it kept."""
-        for subscription in self._subscriptions:
-            if subscription.relational:
-                query = self._network.relational.plan_again(subscription)
-                self._numbers.take(_definition(subscription.name, subscription.language))
-                self._network.attach_query(subscription, query)
-            elif subscription.template:
-                self._network.attach_row(subscription)
-            else:
-                compiled = self._compile(subscription.query)
-                planned = self._network.plan(compiled, subscription.since, subscription.updates)
-                self._network.attach(subscription, planned)
-        self._read_pairs()
-        self._set_prompt()
-        for (snapshot,) in self._store.fetch("SELECT snapshot FROM state.core"):
-            self._network.restore(snapshot)
-
-    def _set_prompt(self) -> None:
-        self._network.set_prompt(
-            any(
-                self._subscriptions[reader].ordered
-                for stream in self._subscriptions.ordered_streams()
-                for reader in self._subscriptions.readers(stream)
-            )
         )
 
     def __enter__(self) -> Engine:
@@ -273,7 +256,7 @@ class Engine:
             trial = Trial(name, query.source, query.streams, updates, first=first)
             found = self._tried(trial)
             with self._changing():
-                self._register([(name, query)], updates, first)
+                self._registration.register([(name, query)], updates, first)
                 self._prime(self._subscriptions[name], trial, found)
 
     def _prime(self, subscription: Subscription, trial: Trial, found: Matches) -> None:
@@ -297,38 +280,11 @@ class Engine:
         self._store.set_meta(position=self._position, next_doc=self._documents.next)
 
     def _subscribe_query(self, name: str, text: str, language: str, updates: bool) -> None:
-        if language not in LANGUAGES:
-            raise XsclError(
-                f"there is no language {language!r}", hint=f"one of {', '.join((XSCL, *LANGUAGES))}"
-            )
-        if updates:
-            raise XsclError("updates are for queries in XSCL: an event has no versions")
         with self._lock:
-            self._subscriptions.refuse_taken(name)
             since = self._documents.next
-            query = self._network.relational.plan(name, text, language, since)
-            try:
-                self._subscriptions.refuse_publisher(
-                    name, query.compiled.reads, query.publishes, relational=True
-                )
-            except XsclError:
-                self._network.relational.remove(name)
-                raise
-            self._attach_query(name, text, language, query, since)
-
-    def _attach_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
-        with self._changing():
-            before = 0 if query.publishes is None else self._streams.lateness(query.publishes)
-            qid = self._numbers.take(_definition(name, language))
-            added = self._subscriptions.add_query(
-                name, text, language, query, qid, since, self._network.relational.events(query)
-            )
-            self._network.attach_query(added, query)
-            self._streams.refuse_late(added, before)
-            self._subscriptions.save()
-            self._numbers.save()
-            self._set_prompt()
-            self._save_network()
+            query = self._registration.planned(name, text, language, updates, since)
+            with self._changing():
+                self._registration.register_query(name, text, language, query, since)
 
     def subscribe_many(self, pairs: Iterable[tuple[str, str]], *, updates: bool = False) -> None:
         """Register many queries, all or none; errors name the row that is wrong (from 1)."""
@@ -338,45 +294,9 @@ class Engine:
         self, pairs: Iterable[tuple[str, str]], updates: bool, numbered: bool = False
     ) -> None:
         with self._lock:
-            compiled = list(self._compiled(pairs, numbered))
+            compiled = list(self._registration.compiled(pairs, numbered))
             with self._changing():
-                self._register(compiled, updates, self._documents.next)
-
-    def _register(
-        self, compiled: Sequence[tuple[str, CompiledQuery]], updates: bool, since: int
-    ) -> None:
-        """Plan queries; they see documents that arrive from `since` on."""
-        for name, query in compiled:
-            publish = query.normal.publish
-            before = 0 if publish is None else self._streams.lateness(publish)
-            planned = self._network.plan(query, since, updates)
-            added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
-            self._network.attach(added, planned)
-            self._streams.refuse_late(added, before)
-        self._subscriptions.save()
-        self._numbers.save()
-        self._read_pairs()
-        self._set_prompt()
-        if any(self._subscriptions[name].ordered for name, _ in compiled):
-            self._save_network()
-
-    def _compiled(
-        self, pairs: Iterable[tuple[str, str]], numbered: bool
-    ) -> Iterator[tuple[str, CompiledQuery]]:
-        """Yield names and compiled queries, and refuse what can be refused before any change."""
-        names: set[str] = set()
-        for row, (name, text) in enumerate(pairs, 1):
-            try:
-                self._subscriptions.refuse_taken(name, names)
-                query = self._compile(text)
-                publish = query.normal.publish
-                self._subscriptions.refuse_publisher(name, query.streams, publish, relational=False)
-                yield name, query
-            except XsclError as error:
-                if numbered:
-                    error.add_note(f"in row {row}, subscription {name!r}")
-                raise
-            names.add(name)
+                self._registration.register(compiled, updates, self._documents.next)
 
     def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
         """Remove a subscription, its matches, and the state that nothing else needs.
@@ -391,34 +311,17 @@ class Engine:
             ordered = any(self._subscriptions[one].ordered for one in names)
             with self._changing():
                 for one in names:
-                    self._remove(one)
+                    self._registration.remove(one)
                 self._forgetting.sweep()
-                self._set_prompt()
+                self._registration.set_prompt()
                 if ordered:
-                    self._save_network()
+                    self._registration.save_network()
         return names
-
-    def _remove(self, name: str) -> None:
-        subscription = self._subscriptions[name]
-        pairs = self._network.pairs(name)
-        for number in self._network.numbers(subscription):
-            self._numbers.release(number)
-        publish = subscription.publish
-        before = 0 if publish is None else self._streams.lateness(publish)
-        self._subscriptions.remove(name)
-        if publish is not None:
-            self._streams.keep_lateness(publish, before)
-        self._network.detach(subscription)
-        self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
 
     @property
     def subscriptions(self) -> tuple[Subscription, ...]:
         """All subscriptions, in the order of registration."""
         return tuple(self._subscriptions)
-
-    def _read_pairs(self) -> None:
-        """Ask stage 1 for the pairs that are new or have changed."""
-        self._network.ask(self._registry.take_changed())
 
     # -- Documents -------------------------------------------------------------------------
 
@@ -478,7 +381,7 @@ class Engine:
         freed = self._processor.evict(self._documents.clock) or waits
         self._forgetting.forget(before, freed=freed)
         if self._network.take_changed():
-            self._save_network()
+            self._registration.save_network()
         self._documents.finish()
         self._store.set_meta(
             position=self._position,
@@ -500,12 +403,6 @@ class Engine:
             self._store.fetch(
                 "INSERT INTO state.late (doc, watermark, lateness) VALUES (?, ?, ?)", late
             )
-
-    def _save_network(self) -> None:
-        """Write what operators over time keep."""
-        self._store.fetch("DELETE FROM state.core")
-        if self._network.ordered:
-            self._store.fetch("INSERT INTO state.core VALUES (?)", [self._network.snapshot()])
 
     def _publish(self, found: Sequence[Published]) -> None:
         """Take the output documents of matches in: what their subscriptions publish."""
@@ -694,11 +591,6 @@ _RESULTS = pa.schema(
 def _place(composite: Composite) -> Origin:
     """Return the place of what is published of a composite: right after it."""
     return Origin(composite.clock, composite.rank + 1, composite.first, composite.version)
-
-
-def _definition(name: str, language: str) -> str:
-    """Return what the stream of a relational query's results is known by."""
-    return f"{language} {name}"
 
 
 def _refuse_all_but_select(query: str) -> None:

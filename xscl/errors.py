@@ -10,7 +10,7 @@
     ├── StreamInUse           others still read the stream
     ├── SqlError              the SQL is no single SELECT, or DuckDB refuses it
     ├── DocumentError         a document that no query could be right about
-    └── StoreError            the state cannot be opened or read
+    └── StoreError            the state cannot be opened or read (kinds: `xscl.storeerrors`)
 
 `code` is a stable name of the kind of error, for programs.  Packages that xscl
 composes have trees of their own.

@@ -277,15 +277,18 @@ class Feeds:
             if segment is not None:
                 self._know(segment)
             for domain, until in (holds or {}).items():
-                self.hold(domain, until)
+                self._hold(domain, until)
 
     def hold(self, domain: str, until: int) -> None:
         """Let no feed of a domain be due before some time."""
         with self._store.transaction():
-            self._store.fetch(
-                "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
-                [until, domain, until],
-            )
+            self._hold(domain, until)
+
+    def _hold(self, domain: str, until: int) -> None:
+        self._store.fetch(
+            "UPDATE state.feed SET next_poll = ? WHERE domain = ? AND next_poll < ?",
+            [until, domain, until],
+        )
 
     def _remember(self, rows: Iterable[tuple[str, str, Seen]]) -> None:
         flat = [

@@ -25,7 +25,7 @@ CREATE SCHEMA mark;
 CREATE SEQUENCE mark.commits;
 CREATE TABLE mark.store(id VARCHAR);
 """
-"""What the file beside the store is compared with (`xscl.mark`).
+"""What the file beside the store is compared with (`xscl.mark`), from version 3 on.
 
 The count is a sequence, because transactions that run beside one another would
 be in conflict over a row; it is taken right before the commit, in the order of
@@ -80,6 +80,9 @@ def _to_3(run: Run) -> None:
     _complete_columns(run)
     _count_commits(run)
 
+
+COUNTS_FROM = 3
+"""The version since which stores count their commits."""
 
 OLDEST = 2
 STEPS: tuple[Step, ...] = (_to_3,)

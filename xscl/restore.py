@@ -136,7 +136,7 @@ def _refuse_kept(home: Home) -> None:
 
 def _tried(staging: Home, backup: Backup) -> Seen:
     """Open the store that was unpacked and close it again; return what its mark has to say."""
-    with closing(Store(staging.database)) as store:
+    with closing(Store(staging.database, keep_old=False)) as store:
         seen = store.seen()
         if seen.store != backup.store or seen.commits < backup.commits:
             raise BackupError("the store in the backup is not the one that its manifest says")

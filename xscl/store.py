@@ -29,7 +29,7 @@ from templates import registry
 from xscl.durable import copy_durably
 from xscl.errors import StoreError
 from xscl.mark import Seen
-from xscl.migrations import COUNTED, OLDEST, VERSION, migrate
+from xscl.migrations import COUNTED, COUNTS_FROM, OLDEST, VERSION, migrate
 from xscl.storeerrors import BackupError, StoreClosed, StoreDamaged, StoreInUse, WrongVersion, told
 from xscl.storefile import Part, StoreFile, new_id
 
@@ -62,7 +62,7 @@ CREATE TABLE state.rejected(
     message VARCHAR, sha256 VARCHAR, beginning BLOB, clock BIGINT);
 """
 
-READ_WHOLE = 1 << 28
+READ_WHOLE = 1 << 26
 """Bytes of a database up to which opening it reads the texts, too."""
 
 _log = logging.getLogger(__name__)
@@ -73,10 +73,13 @@ _HOLDER = re.compile(r"\(PID (\d+)\)")  # in DuckDB's words for a lock that anot
 class Store:
     """The connection to the database, its schema, and plain reads and writes.
 
-    With `accept` the store is taken as it is, whatever its mark says.
+    With `accept` the store is taken as it is, whatever its mark says; `keep_old` says whether
+    what it was is kept if it is of an earlier version.
     """
 
-    def __init__(self, path: str | Path | None, *, accept: bool = False) -> None:
+    def __init__(
+        self, path: str | Path | None, *, accept: bool = False, keep_old: bool = True
+    ) -> None:
         self.path = None if path is None else Path(path).resolve()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._file: StoreFile | None = None
@@ -86,7 +89,7 @@ class Store:
                 self._connection = _connect(None)
                 self._create()
             else:
-                self._open(StoreFile(self.path), accept)
+                self._open(StoreFile(self.path), accept, keep_old)
         except (duckdb.Error, OSError) as error:
             self.close()
             raise self._told(error) from error
@@ -96,7 +99,7 @@ class Store:
 
     # -- Opening ---------------------------------------------------------------------------
 
-    def _open(self, file: StoreFile, accept: bool) -> None:
+    def _open(self, file: StoreFile, accept: bool, keep_old: bool) -> None:
         self._file = file
         seen = file.make_ready(accept=accept)
         self._connection = _connect(file.path)
@@ -108,9 +111,10 @@ class Store:
         found = self._version()
         self._read_all(file.path)
         if not accept:
-            file.compare(seen, self.seen() if found > OLDEST else None)
+            file.compare(seen, self.seen() if found >= COUNTS_FROM else None)
         if found < VERSION:
-            self._upgrade(file.path, found)
+            kept = self._keep_old(file.path, found) if keep_old else None
+            self._upgrade(found, kept)
         file.follow(seen, self.seen())
         self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
 
@@ -144,29 +148,35 @@ class Store:
         of it and on which no join depends: what is wrong with one is told when it is read.
         """
         size = path.stat().st_size
+        ((used,),) = self.fetch("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
         for schema, table in self.fetch(
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary"
         ):
             read = "doc" if table == "text" and size > READ_WHOLE else "rows"
             self.fetch(f'SELECT bit_xor(hash({read})) FROM "{schema}"."{table}" rows')
-        # What was read stays in memory up to the limit.
-        self.fetch("SET memory_limit = '16 MB'")
+        # Blocks that were read stay in memory up to its limit: give them back.
+        self.fetch(f"SET memory_limit = '{(int(used) >> 20) + 32} MiB'")
         self.fetch("RESET memory_limit")
 
-    def _upgrade(self, path: Path, found: int) -> None:
-        """Bring a store of an earlier version to this one; a copy of what it was is kept."""
+    def _keep_old(self, path: Path, found: int) -> Path:
+        """Copy the database as it is, and return the copy's path."""
         kept = path.with_name(f"{path.name}.v{found}")
         self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
         self.connection.close()
         copy_durably(path, kept)
         self._connection = _connect(path)
+        return kept
+
+    def _upgrade(self, found: int, kept: Path | None) -> None:
+        """Bring a store of an earlier version to this one."""
         with self.transaction():
             migrate(self.fetch, found)
             self.fetch("SELECT nextval('mark.commits')")
-        _log.warning(
-            "the store %s is of version %d now; what it was, version %d, is kept in %s",
-            *(path, VERSION, found, kept),
-        )
+        if kept is not None:
+            _log.warning(
+                "the store %s is of version %d now; what it was, version %d, is kept in %s",
+                *(self.path, VERSION, found, kept),
+            )
 
     def seen(self) -> Seen:
         """Return which store this is, and how many commits were made."""

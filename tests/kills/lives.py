@@ -76,9 +76,10 @@ class Place:
         self.kill(fault)
         return self.check()
 
-    def killed_after(self, seconds: float) -> Verdict:
-        """Start a victim, kill it so much later, and return what is wrong then."""
+    def killed_after(self, seconds: float, *, batches: int = 0) -> Verdict:
+        """Start a victim, kill it so long after some batches, and return what is wrong then."""
         life = self.begin()
+        assert self.until_batches(life, batches), said(life)
         time.sleep(seconds)
         life.signal(signal.SIGKILL)
         code = self.ended(life)

@@ -62,8 +62,7 @@ SPARK_POINTS = (
 CLOSING = 4
 """Of the connections to the store that a victim closes, the one that is the engine's."""
 
-Make: TypeAlias = Callable[..., Place]
-Tell: TypeAlias = Callable[[str, Place, Sequence[Verdict]], None]
+Tell: TypeAlias = Callable[..., None]
 
 
 @pytest.fixture(scope="module")
@@ -82,16 +81,17 @@ def place(server: Server, tmp_path: Path) -> Iterator[Place]:
 def tell(capsys: pytest.CaptureFixture[str]) -> Tell:
     """Prints a row of the table."""
 
-    def say(kind: str, place: Place, verdicts: Sequence[Verdict]) -> None:
+    def say(kind: str, verdicts: Sequence[Verdict], *places: Place) -> None:
         wrong = " ".join(str(sum(n)) for n in zip(*(v.counts for v in verdicts), strict=True))
-        times = place.recoveries or [0.0]
-        recovered = f"{statistics.median(times):.2f} {max(times):.2f}"
+        times = [seconds for place in places for seconds in place.recoveries] or [0.0]
+        row = (
+            f"{kind:19} kills {len(verdicts) - len(places):3}",
+            f"lost double half unexplained {wrong}",
+            f"recovered {statistics.median(times):.2f} {max(times):.2f} s",
+            f"untold {sum(place.undelivered() for place in places)}",
+        )
         with capsys.disabled():
-            print(
-                f"\n{kind:15} kills {len(verdicts) - 1:3}  lost double half unexplained {wrong}"
-                f"  recovered {recovered} s  untold {place.undelivered()}",
-                flush=True,
-            )
+            print("\n" + "  ".join(row), flush=True)
 
     return say
 
@@ -105,7 +105,7 @@ def test_c1_killed_at_a_point(point: str, place: Place, tell: Tell) -> None:
     chance = random.Random(point)
     verdicts = [place.killed(Fault(point, chance.randint(1, POINTS[point]))) for _ in range(TIMES)]
     verdicts.append(place.finish())
-    tell(point, place, verdicts)
+    tell(point, verdicts, place)
     assert faults(verdicts) == []
 
 
@@ -119,7 +119,7 @@ def test_c1_killed_during_checkpoints(server: Server, tmp_path: Path, tell: Tell
             for _ in range(TIMES)
         ]
         verdicts.append(place.finish())
-        tell("checkpoint", place, verdicts)
+        tell("checkpoint", verdicts, place)
     assert faults(verdicts) == []
 
 
@@ -133,7 +133,7 @@ def test_c1_killed_while_the_store_is_closed(place: Place, tell: Tell) -> None:
         assert place.ended(life) == -signal.SIGKILL, said(life)
         verdicts.append(place.check())
     verdicts.append(place.finish())
-    tell("closing", place, verdicts)
+    tell("closing", verdicts, place)
     assert faults(verdicts) == []
 
 
@@ -142,11 +142,13 @@ def test_c1_killed_at_random_moments(
     forks: bool, server: Server, tmp_path: Path, tell: Tell
 ) -> None:
     chance = random.Random("moments")
-    times, earliest, latest = (40, 0.0, 1.5) if forks else (20, 0.8, 3.0)
     with placed(tmp_path, server, forks=forks) as place:
-        verdicts = [place.killed_after(chance.uniform(earliest, latest)) for _ in range(times)]
+        verdicts = [
+            place.killed_after(chance.uniform(0, 1.5), batches=0 if forks else 1)
+            for _ in range(2 * TIMES if forks else TIMES)
+        ]
         verdicts.append(place.finish())
-        tell("moments", place, verdicts)
+        tell("moments", verdicts, place)
     assert faults(verdicts) == []
 
 
@@ -159,11 +161,14 @@ def test_c1_each_match_is_told_in_spite_of_a_kill_after_its_commit(place: Place)
 
 def test_c2_killed_while_the_store_is_made(server: Server, tmp_path: Path, tell: Tell) -> None:
     chance = random.Random("made")
+    verdicts: list[Verdict] = []
+    places: list[Place] = []
     for number in range(25):
         with placed(tmp_path / str(number), server) as place:
-            verdicts = [place.killed_after(chance.uniform(0.05, 0.5)), place.finish()]
-            tell(f"made {number}", place, verdicts)
-            assert faults(verdicts) == []
+            verdicts += [place.killed_after(chance.uniform(0.05, 0.5)), place.finish()]
+        places.append(place)
+    tell("made", verdicts, *places)
+    assert faults(verdicts) == []
 
 
 @pytest.mark.parametrize("point", POINTS)
@@ -177,7 +182,7 @@ def test_c17_a_point_fails(point: str, place: Place, tell: Tell) -> None:
         assert place.setting.home.holder() is None
         verdicts.append(place.check())
     verdicts.append(place.finish())
-    tell(f"{point} fails", place, verdicts)
+    tell(f"{point} fails", verdicts, place)
     assert faults(verdicts) == []
 
 
@@ -218,7 +223,7 @@ def test_c1_killed_in_the_midst_of_a_change_to_a_file(
             assert place.ended(life) == -signal.SIGKILL, said(life)
             verdicts.append(place.check())
         verdicts.append(place.finish())
-        tell("change", place, verdicts)
+        tell("change", verdicts, place)
     assert faults(verdicts) == []
 
 
@@ -235,7 +240,7 @@ def test_c17_a_change_to_a_file_fails(
             assert place.setting.home.holder() is None
             verdicts.append(place.check())
         verdicts.append(place.finish())
-        tell("change fails", place, verdicts)
+        tell("change fails", verdicts, place)
     assert faults(verdicts) == []
 
 
@@ -252,10 +257,10 @@ def test_c1_killed_with_spark(server: Server, tmp_path: Path, tell: Tell) -> Non
             verdicts.append(place.killed(Fault(point, chance.randint(1, 3))))
             assert faults(verdicts) == [], point
         for _ in range(4):
-            verdicts.append(place.killed_after(chance.uniform(5, 25)))
+            verdicts.append(place.killed_after(chance.uniform(2, 20), batches=1))
             assert faults(verdicts) == []
         verdicts.append(place.finish())
-        tell("spark", place, verdicts)
+        tell("spark", verdicts, place)
     assert faults(verdicts) == []
 
 
@@ -273,5 +278,5 @@ def test_c1_killed_with_spark_and_without_by_turns(
                 assert faults(verdicts) == [], (point, spark)
         place.setting = replace(place.setting, spark=True)
         verdicts.append(place.finish())
-        tell("by turns", place, verdicts)
+        tell("by turns", verdicts, place)
     assert faults(verdicts) == []

@@ -19,6 +19,8 @@ import pytest
 
 import xscl
 from feeds.spool import Spool
+from xscl import migrations
+from xscl import store as store_module
 from xscl.backup import MANIFEST, back_up, read_backup
 from xscl.home import Home
 from xscl.mark import UNFINISHED, mark_path, read_mark
@@ -377,6 +379,28 @@ def test_a_spool_of_another_store_is_set_aside(backup: Path, tmp_path: Path, mar
     assert done.aside is not None
     with Spool(done.aside / "spool", read_only=True) as spool:
         assert spool.latest() == 5
+
+
+def test_a_backup_of_an_earlier_version(
+    home: Home, backup: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release to come, which has a step more, restores what this one has backed up."""
+
+    def step(run: migrations.Run) -> None:
+        run("CREATE TABLE state.later(n INTEGER)")
+
+    steps = (*migrations.STEPS, step)
+    monkeypatch.setattr(store_module, "VERSION", migrations.VERSION + 1)
+    monkeypatch.setattr(
+        store_module, "migrate", lambda run, found: migrations.migrate(run, found, steps)
+    )
+    elsewhere = Home(tmp_path / "elsewhere")
+    done = restore(backup, elsewhere)
+    with xscl.Engine(elsewhere.database) as engine:
+        assert engine.sql("SELECT * FROM state.later").num_rows == 0
+        assert len(engine.matches()) > 0
+        assert getattr(read_mark(elsewhere.database), "commits", 0) == done.backup.commits + 1
+    assert not list(elsewhere.path.glob("*.v*"))
 
 
 RESTORE = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import re
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +19,18 @@ import duckdb
 import pytest
 
 import xscl
+from xscl import store as store_module
 from xscl.errors import StoreError
 from xscl.mark import NEW, UNFINISHED, Seen, mark_path, read_mark, write_mark
 from xscl.store import Store
-from xscl.storeerrors import StoreClosed, StoreDamaged, StoreInUse, StoreWentBack, WrongVersion
+from xscl.storeerrors import (
+    StoreClosed,
+    StoreDamaged,
+    StoreInUse,
+    StoreWentBack,
+    WrongVersion,
+    told,
+)
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 1 h} S//a->y"
 ROOT = Path(__file__).resolve().parents[2]
@@ -209,6 +218,31 @@ def test_a_kill_between_commit_and_mark_is_no_loss(killed: Path) -> None:
     assert read_mark(killed) == seen
 
 
+def rolled_back(store: Store) -> None:
+    """Take a count that is never committed."""
+    with suppress(ZeroDivisionError), store.transaction():
+        store.fetch("SELECT nextval('mark.commits')")
+        raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("threshold", ["1 KB", "16 MB"])
+def test_the_count_is_never_behind_the_mark(path: Path, tmp_path: Path, threshold: str) -> None:
+    """Also where a commit is a checkpoint and nothing is written to the log."""
+    with xscl.Engine(path) as engine, closing(engine.store()) as store:
+        store.fetch(f"SET checkpoint_threshold = '{threshold}'")
+        for number in range(3, 9):
+            text = random.Random(number).randbytes(100_000 * (number % 3)).hex()
+            engine.push(document(number, text))
+            if number == 5:
+                rolled_back(store)
+            left = copied(path, tmp_path / f"{number}")
+            xscl.Engine(left).close()
+            was, now = read_mark(path), read_mark(left)
+            assert was is not None
+            assert now is not None
+            assert (was.store, was.commits) <= (now.store, now.commits)
+
+
 def test_an_older_copy_is_refused(path: Path, tmp_path: Path) -> None:
     older = copied(path, tmp_path / "older")
     with xscl.Engine(path) as engine:
@@ -390,6 +424,82 @@ def test_damage_that_comes_later_is_told_and_not_made_worse(path: Path) -> None:
     with closing(Store(path)) as store, pytest.raises(StoreDamaged, match="checksum"):
         spoil()
     assert path.read_bytes() == image
+
+
+def test_a_damaged_text_of_a_large_store_is_told_when_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "state.duckdb"
+    text = random.Random(1).randbytes(300_000).hex()
+    with xscl.Engine(path) as engine:
+        engine.subscribe("twice", TWICE)
+        for number in range(2):
+            engine.push(document(number, f"{number}{text}"))
+    sound = path.read_bytes()
+    told_late = 0
+    for offset in range(3 * 4096 + 1000, len(sound), 1 << 18):
+        flipped(path, offset)
+        image = path.read_bytes()
+        with monkeypatch.context() as patch:
+            patch.setattr(store_module, "READ_WHOLE", 0)
+            told_late += opens_and_tells(path)
+        assert path.read_bytes() == image
+        path.write_bytes(sound)
+    assert told_late > 1
+
+
+def opens_and_tells(path: Path) -> bool:
+    """Whether a damaged store opens, and says that it is damaged when a match is read."""
+    try:
+        engine = xscl.Engine(path)
+    except StoreDamaged:
+        return False
+    with engine, pytest.raises(StoreDamaged, match="checksum"):
+        engine.matches()[0].xml()
+    return True
+
+
+def test_what_was_committed_stays_if_the_mark_cannot_be_written(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with xscl.Engine(path) as engine:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "fdatasync", fail)
+            with pytest.raises(StoreError, match=r"failed: .*Input/output error"):
+                engine.push(document(7))
+        assert len(engine.matches()) == 6
+        assert list(engine.push([document(7), document(8)])) == list(engine.matches())[6:]
+    with xscl.Engine(path) as engine:
+        assert len(engine.matches()) == 10
+
+
+@pytest.mark.parametrize(
+    ("words", "told_as"),
+    [
+        (
+            "IO Error: Could not write file: No space left on device\nmore",
+            "the store s cannot be written: IO Error: Could not write file: "
+            "No space left on device | make room on disk",
+        ),
+        (
+            "Corrupt database file: computed checksum 1",
+            "the store s is damaged, or it is no xscl store: Corrupt database file: computed "
+            "checksum 1 | its files are left as they are; put a backup in their place: ",
+        ),
+        ("Connection Error: Connection already closed!", "the engine is closed | open it again: "),
+        (
+            "Out of Memory Error: failed to allocate",
+            "the store s failed: Out of Memory Error: failed to allocate | nothing of the change "
+            "was kept; if it happens again, report it with this message",
+        ),
+    ],
+)
+def test_what_the_user_is_told(words: str, told_as: str) -> None:
+    error = told(Path("s"), duckdb.Error(words))
+    assert f"{error.message} | {error.hint}".startswith(told_as)
 
 
 # -- One at a time -------------------------------------------------------------------------

@@ -1,0 +1,179 @@
+"""Registration: from a query's text to its place in the store and in the plan, and out again.
+
+What can be refused is refused before anything changes (`compiled`, `planned`);
+the rest is called within a transaction of the engine, which rebuilds what is in
+memory from the store if it fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+from cep_core.queries import Query
+from templates.processor import Processor
+from templates.registry import Registry
+from xscl.compile import CompiledQuery
+from xscl.compositestreams import CompositeStreams
+from xscl.errors import XsclError
+from xscl.network import Network
+from xscl.relational import LANGUAGES
+from xscl.results import XSCL
+from xscl.store import Store
+from xscl.streams import Streams
+from xscl.subscriptions import Subscriptions
+
+
+class Registration:
+    """Puts subscriptions into the store and the plan, which stay of one mind."""
+
+    def __init__(
+        self,
+        store: Store,
+        registry: Registry,
+        processor: Processor,
+        subscriptions: Subscriptions,
+        streams: Streams,
+        numbers: CompositeStreams,
+        network: Network,
+        compile_: Callable[[str], CompiledQuery],
+    ) -> None:
+        self._store = store
+        self._registry = registry
+        self._processor = processor
+        self._subscriptions = subscriptions
+        self._streams = streams
+        self._numbers = numbers
+        self._network = network
+        self._compile = compile_
+
+    # -- Before any change -----------------------------------------------------------------
+
+    def compiled(
+        self, pairs: Iterable[tuple[str, str]], numbered: bool
+    ) -> Iterator[tuple[str, CompiledQuery]]:
+        """Yield names and compiled queries; errors name the row, if rows are `numbered`."""
+        names: set[str] = set()
+        for row, (name, text) in enumerate(pairs, 1):
+            try:
+                self._subscriptions.refuse_taken(name, names)
+                query = self._compile(text)
+                publish = query.normal.publish
+                self._subscriptions.refuse_publisher(name, query.streams, publish, relational=False)
+                yield name, query
+            except XsclError as error:
+                if numbered:
+                    error.add_note(f"in row {row}, subscription {name!r}")
+                raise
+            names.add(name)
+
+    def planned(self, name: str, text: str, language: str, updates: bool, since: int) -> Query:
+        """Return a relational query; it sees events that arrive from `since` on."""
+        if language not in LANGUAGES:
+            raise XsclError(
+                f"there is no language {language!r}", hint=f"one of {', '.join((XSCL, *LANGUAGES))}"
+            )
+        if updates:
+            raise XsclError("updates are for queries in XSCL: an event has no versions")
+        self._subscriptions.refuse_taken(name)
+        query = self._network.relational.plan(name, text, language, since)
+        try:
+            self._subscriptions.refuse_publisher(
+                name, query.compiled.reads, query.publishes, relational=True
+            )
+        except XsclError:
+            self._network.relational.remove(name)
+            raise
+        return query
+
+    # -- Within a transaction --------------------------------------------------------------
+
+    def register(
+        self, compiled: Sequence[tuple[str, CompiledQuery]], updates: bool, since: int
+    ) -> None:
+        """Plan queries; they see documents that arrive from `since` on."""
+        for name, query in compiled:
+            publish = query.normal.publish
+            before = 0 if publish is None else self._streams.lateness(publish)
+            planned = self._network.plan(query, since, updates)
+            added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
+            self._network.attach(added, planned)
+            self._streams.refuse_late(added, before)
+        self._subscriptions.save()
+        self._numbers.save()
+        self._read_pairs()
+        self.set_prompt()
+        if any(self._subscriptions[name].ordered for name, _ in compiled):
+            self.save_network()
+
+    def register_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
+        """Store a relational query that is planned already."""
+        before = 0 if query.publishes is None else self._streams.lateness(query.publishes)
+        qid = self._numbers.take(_definition(name, language))
+        added = self._subscriptions.add_query(
+            name, text, language, query, qid, since, self._network.relational.events(query)
+        )
+        self._network.attach_query(added, query)
+        self._streams.refuse_late(added, before)
+        self._subscriptions.save()
+        self._numbers.save()
+        self.set_prompt()
+        self.save_network()
+
+    def remove(self, name: str) -> None:
+        """Take a subscription out, and the join state that nothing else needs."""
+        subscription = self._subscriptions[name]
+        pairs = self._network.pairs(name)
+        for number in self._network.numbers(subscription):
+            self._numbers.release(number)
+        publish = subscription.publish
+        before = 0 if publish is None else self._streams.lateness(publish)
+        self._subscriptions.remove(name)
+        if publish is not None:
+            self._streams.keep_lateness(publish, before)
+        self._network.detach(subscription)
+        self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
+
+    def save_network(self) -> None:
+        """Write what operators over time keep."""
+        self._store.fetch("DELETE FROM state.core")
+        if self._network.ordered:
+            self._store.fetch("INSERT INTO state.core VALUES (?)", [self._network.snapshot()])
+
+    # -- In memory -------------------------------------------------------------------------
+
+    def plan_again(self) -> None:
+        """Put the stored subscriptions into the plan, and give it what it kept."""
+        for subscription in self._subscriptions:
+            if subscription.relational:
+                query = self._network.relational.plan_again(subscription)
+                self._numbers.take(_definition(subscription.name, subscription.language))
+                self._network.attach_query(subscription, query)
+            elif subscription.template:
+                self._network.attach_row(subscription)
+            else:
+                compiled = self._compile(subscription.query)
+                planned = self._network.plan(compiled, subscription.since, subscription.updates)
+                self._network.attach(subscription, planned)
+        self._read_pairs()
+        self.set_prompt()
+        for (snapshot,) in self._store.fetch("SELECT snapshot FROM state.core"):
+            self._network.restore(snapshot)
+
+    def set_prompt(self) -> None:
+        """Tell the plan whether some operator over time reads what another one publishes."""
+        self._network.set_prompt(
+            any(
+                self._subscriptions[reader].ordered
+                for stream in self._subscriptions.ordered_streams()
+                for reader in self._subscriptions.readers(stream)
+            )
+        )
+
+    def _read_pairs(self) -> None:
+        """Ask stage 1 for the pairs that are new or have changed."""
+        self._network.ask(self._registry.take_changed())
+
+
+def _definition(name: str, language: str) -> str:
+    """Return what the stream of a relational query's results is known by."""
+    return f"{language} {name}"
