@@ -12,5 +12,6 @@ from feeds.documents import Document
 from xscl.engine import Engine
 from xscl.errors import QueryError, XsclError
 from xscl.match import Match, Node
+from xscl.retention import Retention
 
-__all__ = ["Document", "Engine", "Match", "Node", "QueryError", "XsclError"]
+__all__ = ["Document", "Engine", "Match", "Node", "QueryError", "Retention", "XsclError"]

@@ -13,6 +13,7 @@ from xscl.documents import EARLIEST
 from xscl.home import Home
 from xscl.ledger import DIRECT, Ledger
 from xscl.relations import PUBLISHED
+from xscl.retention import kept
 from xscl.store import Store
 
 # What `Matches` would expand to, without expanding it.
@@ -81,7 +82,8 @@ class Status:
     `waiting` the documents after it and `lag` the age in seconds of the oldest.
     `documents` came in, `published` were made of matches; `late` came behind
     the watermark of one of their streams (`clock` less its lateness; the
-    relations `watermarks` and `late` say more).
+    relations `watermarks` and `late` say more).  `texts` are kept, of so many
+    bytes; of all documents since `texts_since`, None if only those that queries need.
     """
 
     consumer: str | None
@@ -94,6 +96,9 @@ class Status:
     clock: int | None
     late: int
     rejected: int
+    texts: int
+    text_bytes: int
+    texts_since: int | None
     matches: int
     feeds: int
     feeds_failing: int
@@ -116,6 +121,9 @@ class Status:
         yield f"documents      {self.documents}, {self.rejected} rejected, {self.late} late"
         if self.published:
             yield f"published      {self.published} documents made of matches"
+        yield f"texts          {self.texts}, {self.text_bytes / 1e6:.1f} MB" + (
+            "" if self.texts_since is None else f", all since {_moment(self.texts_since)}"
+        )
         if self.clock is not None:
             yield f"clock          {_moment(self.clock)}"
         yield f"matches        {self.matches}"
@@ -146,9 +154,13 @@ def status(store: Store, home: Home) -> Status:
     position = ledger.segment
     direct = ledger.last(DIRECT) or 0
     latest, waiting, oldest = _spooled(home, position)
+    texts = kept(store)
     return Status(
         consumer=None if not position else "direct" if position == direct else "spark",
         **counts,
+        texts=texts.texts,
+        text_bytes=texts.text_bytes,
+        texts_since=texts.since,
         spool=latest,
         position=position,
         waiting=waiting,

@@ -123,11 +123,11 @@ class Place:
 
         If it has not ended soon after, it goes on in spite of the fault and is ended by a signal.
         """
-        self.until(life, lambda: text in said(life))
+        self.until(life, lambda: text in life.errors.read_text())
         if self.until_batches(life, 3):
             life.signal(signal.SIGTERM)
         code = self.ended(life)
-        assert text in said(life), said(life)
+        assert text in life.errors.read_text(), said(life)
         return code
 
     def until_batches(self, life: Life, more: int) -> bool:

@@ -32,8 +32,8 @@ def try_query(
 ) -> None:
     """Print what a query would have matched on the kept documents, without registering it.
 
-    Kept are the documents that some subscription still needs, and those of
-    its matches. --since counts back from the latest document.
+    Kept are all documents of the last 30 days (serve --history), and what
+    subscriptions need. --since counts back from the latest document.
 
     \b
     Example:

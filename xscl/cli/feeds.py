@@ -43,6 +43,7 @@ from xscl.language.parser import parse_window
 from xscl.match import Match
 from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
+from xscl.retention import asked
 from xscl.sink import EngineSink
 from xscl.why.intervals import duration
 
@@ -325,6 +326,7 @@ def poll(
         Spool(place.spool) as spool,
         Feeds(engine, place.spool) as feeds,
     ):
+        engine.retain(asked(engine.retention))
         chosen = _chosen(feeds, feed or (), everything)
         polled = poll_now(feeds, spool, chosen, Fetching(tuple(allow_address or ())))
         sink = EngineSink(engine, listen)
