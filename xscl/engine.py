@@ -93,6 +93,7 @@ class Engine:
         self._reader = Reader(self._compile, self._documents.tree)
         self._position = self._store.meta("position")
         self._ledger = Ledger(self._store)
+        self._told = self._store.meta("told", -1)
         self._streams = Streams(self._store, self._subscriptions, self._compile)
         self._numbers = CompositeStreams(self._store)
         self._accepted: list[Accepted] = []
@@ -163,7 +164,7 @@ class Engine:
             self._store.close()
             raise StoreError(
                 f"the engine is closed: after a failure its state could not be read again: {again}",
-                hint="report this as a bug, with the message above",
+                hint="is the disk full or failing? mend that and start again, or report this",
             ) from error
 
     @property
@@ -274,9 +275,13 @@ class Engine:
             *found.of_one(),
             self._forgetting.oldest,
         )
+        told = self._told == self._position
         results = self._numbered(rows)
         self._store.insert("state.result", results)
         self._composites.save()
+        if told:  # who asks for the past has it from `matches`
+            self._told = self._position
+            self._store.set_meta(told=self._told)
         self._store.set_meta(position=self._position, next_doc=self._documents.next)
 
     def _subscribe_query(self, name: str, text: str, language: str, updates: bool) -> None:
@@ -385,6 +390,7 @@ class Engine:
         self._documents.finish()
         self._store.set_meta(
             position=self._position,
+            **({"told": self._told} if self._told >= 0 else {}),
             clock=self._documents.clock,
             next_doc=self._documents.next,
             **self._forgetting.numbers(),
@@ -417,6 +423,25 @@ class Engine:
         )
         self._accepted.extend(accepted)
         self._network.take(accepted)
+
+    def untold(self) -> Matches:
+        """Return the matches that were committed after the last call of `tell`, and of this.
+
+        A process may be killed between the commit of matches and their delivery.  Who asks for the
+        first time has no such matches.
+        """
+        with self._lock:
+            if self._told < 0:
+                self.tell(durable=True)
+            return self._all(self._told + 1)
+
+    def tell(self, *, durable: bool = False) -> None:
+        """Note that all matches so far were handed on; durable at once or with the next push."""
+        with self._lock:
+            self._told = self._position
+            if durable and self._told != self._store.meta("told", -1):
+                with self._changing():
+                    self._store.set_meta(told=self._position)
 
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch that was consumed under a query id."""

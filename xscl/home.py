@@ -157,12 +157,22 @@ class Home:
                 if holder.command == SERVICE or time.monotonic() > deadline:
                     raise HomeInUse(self, holder)
                 time.sleep(0.02)
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()} {command}\n".encode(), 0)
+            self._sign(descriptor, f"{os.getpid()} {command}\n")
             yield
-            os.ftruncate(descriptor, 0)
+            self._sign(descriptor, "")
         finally:
             os.close(descriptor)
+
+    def _sign(self, descriptor: int, text: str) -> None:
+        """Write who holds the lock."""
+        try:
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, text.encode(), 0)
+        except OSError as error:
+            raise HomeError(
+                f"{self.lock} cannot be written: {error.strerror}",
+                hint="is the disk full or failing? nothing that was acknowledged is lost",
+            ) from error
 
     def holder(self) -> Holder | None:
         """Return who uses the directory now, None if nobody does."""

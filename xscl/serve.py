@@ -96,11 +96,16 @@ class Service:
     @contextmanager
     def _consuming(self, engine: Engine, spool: Spool) -> Iterator[Consumer]:
         """Make the consumer, with a Spark session for as long as it is needed."""
-        sink = EngineSink(engine, self._on_matches)
+        with EngineSink(engine, self._on_matches) as sink:
+            if self._serving.spark:
+                with self._through_spark(spool, sink) as consumer:
+                    yield consumer
+            else:
+                yield DirectConsumer(spool, sink)
+
+    @contextmanager
+    def _through_spark(self, spool: Spool, sink: EngineSink) -> Iterator[Consumer]:
         home = self._home
-        if not self._serving.spark:
-            yield DirectConsumer(spool, sink)
-            return
         # Loading Spark takes seconds, and it may not be installed.
         from xscl.spark import SparkConsumer, start_session
 

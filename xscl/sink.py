@@ -20,10 +20,25 @@ def _ignore(matches: Matches) -> None:
 
 @dataclass(frozen=True, slots=True)
 class EngineSink:
-    """Pushes batches under their key in the ledger, and passes on the matches after the commit."""
+    """Pushes batches under their key in the ledger, and passes on the matches after the commit.
+
+    Within a `with` each match is passed on at least once, whatever process it took.
+    """
 
     engine: Engine
     on_matches: Callable[[Matches], None] = _ignore
+
+    def __enter__(self) -> EngineSink:
+        """Pass on what was committed, but perhaps not passed on, before the last process ended."""
+        untold = self.engine.untold()
+        if untold:
+            self.on_matches(untold)
+            self.engine.tell()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.engine.tell(durable=True)
 
     def consume(
         self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
@@ -33,6 +48,7 @@ class EngineSink:
         matches = self.engine.push(documents, source=batch, parts=parts)
         reached("committed")
         self.on_matches(matches)
+        self.engine.tell()
 
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch in the ledger under a query id."""

@@ -152,7 +152,6 @@ def test_c1_killed_at_random_moments(
     assert faults(verdicts) == []
 
 
-@pytest.mark.xfail(reason="matches that are committed are told to listeners only once, and then")
 def test_c1_each_match_is_told_in_spite_of_a_kill_after_its_commit(place: Place) -> None:
     assert place.killed(Fault("committed", 2)) == WELL
     assert place.finish() == WELL

@@ -27,8 +27,8 @@ QUERIES = (
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[Document]:
-    """Draw documents, some of them new versions of others, and simultaneous."""
-    documents, now = [], 0
+    """Draw documents, some of them new versions of others, and simultaneous; none comes twice."""
+    documents, now, seen = [], 0, set[tuple[str, bytes]]()
     for _ in range(draw(st.integers(2, 9))):
         now += draw(st.integers(0, 2))
         key = draw(st.sampled_from("12"))
@@ -36,7 +36,10 @@ def histories(draw: st.DrawFn) -> list[Document]:
             f"<v>{draw(st.integers(1, 2))}</v>" for _ in range(draw(st.integers(0, 2)))
         )
         name = f"d{draw(st.integers(0, 6))}"
-        documents.append(Document("S", name, now * 1_000, f"<e><k>{key}</k>{values}</e>".encode()))
+        xml = f"<e><k>{key}</k>{values}</e>".encode()
+        if (name, xml) not in seen:
+            documents.append(Document("S", name, now * 1_000, xml))
+        seen.add((name, xml))
     return documents
 
 

@@ -187,6 +187,33 @@ def test_a_batch_that_comes_twice_is_heard_once() -> None:
         assert (found, sink.consumed("q"), sink.consumed("other")) == ([1, 0], 7, None)
 
 
+def test_what_a_killed_process_did_not_tell_the_next_one_does(tmp_path: Path) -> None:
+    database, told = tmp_path / "x.duckdb", list[str]()
+
+    def listen(matches: Matches) -> None:
+        told.extend(match.id for match in matches)
+
+    def fail(matches: Matches) -> None:
+        raise ValueError("the listener fell asleep")
+
+    with Engine(database) as engine:
+        engine.subscribe("twice", TWICE)
+        engine.push(documents(0, 1))  # whoever pushes without a sink has the matches
+        with EngineSink(engine, listen) as sink:
+            sink.consume(documents(2, 3), Batch("q", 1))
+        first = [match.id for match in engine.matches()]
+        assert told == first[1:]
+        with pytest.raises(ValueError, match="fell asleep"), EngineSink(engine, fail) as sink:
+            sink.consume(documents(4, 5), Batch("q", 2))
+    with Engine(database) as engine:
+        every = [match.id for match in engine.matches()]
+        assert len(every) > len(first)
+        with EngineSink(engine, listen):
+            assert told == every[1:]
+    with Engine(database) as engine, EngineSink(engine, listen):
+        assert told == every[1:]
+
+
 def test_status_counts_matches_as_the_engine_does(place: Home) -> None:
     with (
         Engine(place.database) as engine,

@@ -329,8 +329,8 @@ def poll(
         engine.retain(asked(engine.retention))
         chosen = _chosen(feeds, feed or (), everything)
         polled = poll_now(feeds, spool, chosen, Fetching(tuple(allow_address or ())))
-        sink = EngineSink(engine, listen)
-        DirectConsumer(spool, sink).run_once()
+        with EngineSink(engine, listen) as sink:
+            DirectConsumer(spool, sink).run_once()
         counts = feeds.counts() if as_json else {}
         if as_json:
             say_json(
