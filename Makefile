@@ -40,7 +40,7 @@ test: setup
 	@echo "test: lint" && $(BIN)/ruff check .
 	@echo "test: types" && $(BIN)/mypy
 	@echo "test: imports" && $(BIN)/lint-imports
-	@echo "test: tests" && $(BIN)/python -m pytest -q -n auto --dist loadgroup -m "not slow"
+	@echo "test: tests" && $(BIN)/python -m pytest -q -n auto -m "not slow"
 
 test-slow: setup
 	@echo "test-slow: kills, soaks and large inputs" && $(BIN)/python -m pytest -q -m slow

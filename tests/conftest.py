@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -27,12 +27,18 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if IN_CI else "dev")
 
 
-@pytest.hookimpl(tryfirst=True)  # before groups are looked at
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests of a file in one process; those that need Spark share one session."""
-    for item in items:
-        group = "spark" if item.get_closest_marker("spark") else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each process one test after the other, but all that share the Spark session to one."""
+    # xdist need not be installed, and has no types
+    from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
+
+    class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
+        def _split_scope(self, nodeid: str) -> str:
+            shares = "/test_pipeline.py::" in nodeid or "through_spark" in nodeid
+            return "spark" if shares else nodeid
+
+    return Scheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -134,7 +134,15 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
     assert command.main(["--list"]) == 0
     printed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
     assert printed == list(command.BENCHMARKS)
-    assert printed == ["mmqjp-flat", "rss", "cayuga", "double-top", "feed-patterns", "rumor"]
+    assert printed == [
+        "mmqjp-flat",
+        "rss",
+        "pipeline",
+        "cayuga",
+        "double-top",
+        "feed-patterns",
+        "rumor",
+    ]
 
 
 def test_an_unknown_benchmark_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
