@@ -1,9 +1,11 @@
 """What was consumed from the spool: the ledger, kept in the transaction of what it is about.
 
-A consumer's batches have keys, (query id, batch id), and grow; a batch up to the
-last one of its query was seen and changes nothing when it comes again.  Beside
-the keys stands the segment up to which the spool was consumed, whoever did it:
-there the next consumer begins.
+A consumer's batches have keys, (query id, batch id); one that was seen changes
+nothing when it comes again.  They need not come in order: the last ones of a
+query are known one by one, and what is `KNOWN` below its last counts as seen.
+
+Beside the keys stands the segment up to which the spool was consumed, whoever
+did it: there the next consumer begins.
 """
 
 from __future__ import annotations
@@ -14,6 +16,10 @@ from xscl.store import Store
 
 DIRECT = "direct"
 """The query id of the consumer without Spark, which calls a batch by its last segment."""
+
+
+KNOWN = 1_000
+"""So far below the last batch of a query the ledger knows each one."""
 
 
 class Batch(NamedTuple):
@@ -33,11 +39,16 @@ class Ledger:
 
     def enter(self, batch: Batch) -> bool:
         """Enter a batch; False if it was there."""
-        last = self.last(batch.query_id)
-        if last is not None and batch.batch_id <= last:
+        query_id, batch_id = batch.query_id, batch.batch_id
+        last = self.last(query_id)
+        if last is not None and batch_id <= last and self._has(query_id, batch_id, last):
             return False
-        self._store.fetch("DELETE FROM state.ledger WHERE query_id = ?", [batch.query_id])
-        self._store.fetch("INSERT INTO state.ledger VALUES (?, ?)", batch[:2])
+        self._store.fetch("INSERT INTO state.ledger VALUES (?, ?)", [query_id, batch_id])
+        if last is not None and batch_id // KNOWN > last // KNOWN:
+            self._store.fetch(
+                "DELETE FROM state.ledger WHERE query_id = ? AND batch_id <= ?",
+                [query_id, batch_id - KNOWN],
+            )
         if batch.segment > self.segment:
             self.segment = batch.segment
             self._store.set_meta(segment=batch.segment)
@@ -49,3 +60,7 @@ class Ledger:
             "SELECT max(batch_id) FROM state.ledger WHERE query_id = ?", [query_id]
         )
         return None if rows[0][0] is None else int(rows[0][0])
+
+    def _has(self, query_id: str, batch_id: int, last: int) -> bool:
+        known = "SELECT 1 FROM state.ledger WHERE query_id = ? AND batch_id = ?"
+        return batch_id <= last - KNOWN or bool(self._store.fetch(known, [query_id, batch_id]))

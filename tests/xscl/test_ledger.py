@@ -1,0 +1,52 @@
+"""The ledger: a batch is entered once, whatever the order, and what is long ago was seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscl.ledger import DIRECT, KNOWN, Batch, Ledger
+from xscl.store import Store
+
+
+@pytest.fixture
+def store() -> Iterator[Store]:
+    opened = Store(None)
+    yield opened
+    opened.close()
+
+
+@given(st.lists(st.tuples(st.sampled_from("pq"), st.integers(0, 20)), max_size=30))
+def test_each_batch_is_new_once_in_whatever_order(batches: list[tuple[str, int]]) -> None:
+    store = Store(None)
+    try:
+        ledger, seen = Ledger(store), set[tuple[str, int]]()
+        for query, number in batches:
+            assert ledger.enter(Batch(query, number)) == ((query, number) not in seen)
+            seen.add((query, number))
+        for query in "pq":
+            assert ledger.last(query) == max((n for q, n in seen if q == query), default=None)
+    finally:
+        store.close()
+
+
+def test_what_is_far_below_the_last_was_seen_and_its_rows_go(store: Store) -> None:
+    ledger = Ledger(store)
+    for number in (0, 5, KNOWN - 1, KNOWN + 5, 3 * KNOWN):
+        assert ledger.enter(Batch("q", number))
+    assert not ledger.enter(Batch("q", 2 * KNOWN))
+    assert ledger.enter(Batch("q", 2 * KNOWN + 1))
+    rows = store.fetch("SELECT batch_id FROM state.ledger ORDER BY batch_id")
+    assert rows == [(2 * KNOWN + 1,), (3 * KNOWN,)]
+
+
+def test_the_segment_only_moves_on_and_survives(store: Store) -> None:
+    ledger = Ledger(store)
+    for number, segment in ((1, 7), (2, 4), (3, 0)):
+        ledger.enter(Batch("q", number, segment))
+    assert (ledger.segment, Ledger(store).segment) == (7, 7)
+    ledger.enter(Batch(DIRECT, 9))  # as the direct consumer of an earlier release
+    assert Ledger(store).segment == 9
