@@ -7,8 +7,7 @@ document can meet.  The caller owns the connection and the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import lru_cache
 
 import duckdb
@@ -17,12 +16,27 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from templates.columns import Columns, chosen, columns_of
 from templates.conjunctive import Base, filter_query, query_over_base, query_over_views
+from templates.fewrows import FewRows
+from templates.inmemory import value_joins as value_joins_in_memory
 from templates.joingraph import JoinGraph
+from templates.lending import Lender
 from templates.registry import Members, Registry, r_t
 from templates.relations import BINDINGS, INFINITE, NODES, TIMES, VALUES, Witnesses
-from templates.values import Hash, intern_values, key_of
-from templates.views import BACKWARD, FORWARD, HEAVY, Needs, Pass, Views, clear, materialise
+from templates.values import Hash, Values, key_of
+from templates.views import (
+    BACKWARD,
+    FORWARD,
+    HEAVY,
+    JOINS,
+    Pass,
+    Views,
+    make_others,
+    make_several,
+    value_joins,
+    written_order,
+)
 
 FOUND = pa.schema(
     [
@@ -52,11 +66,13 @@ class Processor:
         hashed: Hash = key_of,
     ) -> None:
         self._connection = connection
+        self.lender = Lender(connection)
         self._registry = registry
         self._views = views
-        self._hashed = hashed
+        self._values = Values(connection, self.lender, hashed)
         self._swept = -INFINITE
-        self._filled: list[Pass] = []
+        self._made: dict[Pass, pa.Table] = {}  # R_vj of the last push
+        self._few = FewRows(connection, self.lender, registry)
         self._joins = 0  # value joins in the last push
         self._latest: int | None = None  # time of the latest document that was joined
         self.out: dict[int, pa.Table] = {}
@@ -70,19 +86,18 @@ class Processor:
         `nodes` are the bindings of the template's output nodes in its order;
         rows are distinct.  doc1 and doc2 are the same for a join of one side.
         """
-        interned = intern_values(
-            self._connection, witnesses.values["strVal"].to_pylist(), self._hashed
-        )
-        documents = witnesses.values["docs"].to_numpy()
-        common = pa.table({"key": interned.keys[interned.known | (documents > 1)]})
-        self._connection.register("common", common)
-        self._register_batch(_with_keys(witnesses, interned.keys))
-        self._store(witnesses.bindings)
+        values = witnesses.values
+        interned = self._values.intern(values["strVal"].to_pylist())
+        keyed = _with_keys(witnesses, interned.keys)
+        self._register_batch(keyed)
+        self._store(*keyed)
         self.out = {}
         self._filter(witnesses.bindings)
-        self._filled = []
-        if common.num_rows and witnesses.bindings.num_rows:
-            self._join(witnesses)
+        self._made = {}
+        common = interned.known | (values["docs"].to_numpy() > 1)
+        side = _side(keyed[0], witnesses, common)
+        if side.num_rows:
+            self._join(side, witnesses.times)
         if witnesses.times.num_rows:
             self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
         return self._found()
@@ -92,9 +107,9 @@ class Processor:
 
         They are complete for the pairs of variables and the documents that they have.
         """
-        texts = witnesses.values["strVal"].to_pylist()
-        interned = intern_values(self._connection, texts, self._hashed)
-        self._register_batch(_with_keys(witnesses, interned.keys))
+        interned = self._values.intern(witnesses.values["strVal"].to_pylist())
+        keyed = _with_keys(witnesses, interned.keys)
+        self._register_batch(keyed)
         for statement in (
             "DELETE FROM state.binding b USING batch_binding w"
             " WHERE (b.doc, b.pair) = (w.doc, w.pair)",
@@ -103,7 +118,7 @@ class Processor:
         ):
             self._connection.execute(statement)
         self._store(
-            witnesses.bindings,
+            *keyed,
             "(doc, node) NOT IN (SELECT doc, node FROM state.node)",
             "doc NOT IN (SELECT doc FROM state.times)",
         )
@@ -111,93 +126,112 @@ class Processor:
         if witnesses.times.num_rows:
             self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
 
-    def complete_views(self) -> None:
-        """Make the views of a pass that the last push did not need, empty, for readers."""
+    def show_views(self) -> None:
+        """Let readers have R_vj of the last push, of both passes."""
         for half in (FORWARD, BACKWARD):
-            if half not in self._filled:
-                clear(self._connection, half)
-                self._filled.append(half)
+            self.lender.lend(half.views.joins, self._made.get(half, JOINS.empty_table()))
 
     def _register_batch(self, tables: tuple[pa.Table, ...]) -> None:
         for name, table in zip(("binding", "node", "times"), tables, strict=True):
-            self._connection.register(f"batch_{name}", table)
+            self.lender.lend(f"batch_{name}", table)
 
-    def _store(self, bindings: pa.Table, new_node: str = "true", new_time: str = "true") -> None:
+    def _store(
+        self,
+        bindings: pa.Table,
+        nodes: pa.Table,
+        times: pa.Table,
+        new_node: str = "true",
+        new_time: str = "true",
+    ) -> None:
         """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
+        passing = self._registry.passing(pc.unique(bindings["pair"]).to_pylist())
+        if passing:
+            listed = pa.array(sorted(passing), pa.int32())
+            bindings = bindings.filter(pc.invert(pc.is_in(bindings["pair"], listed)))
+            nodes, times = _referred(nodes, bindings), _of_documents(times, bindings)
         if not bindings.num_rows:
             return
-        kept = "true"
-        if passing := self._registry.passing(pc.unique(bindings["pair"]).to_pylist()):
-            kept = "pair NOT IN (" + ", ".join(map(str, sorted(passing))) + ")"
-        self._connection.execute(
-            f"INSERT INTO state.binding SELECT * FROM batch_binding WHERE {kept}"
-        )
-        self._connection.execute(
-            "INSERT INTO state.node SELECT * FROM batch_node n WHERE (doc, node) IN"
-            f" (SELECT doc, unnest([node1, node2]) FROM batch_binding WHERE {kept}) AND {new_node}"
-        )
-        self._connection.execute(
-            "INSERT INTO state.times SELECT * FROM batch_times WHERE doc IN"
-            f" (SELECT doc FROM batch_binding WHERE {kept}) AND {new_time}"
-        )
+        for name, rows, new in (
+            ("binding", bindings, "true"),
+            ("node", nodes, new_node),
+            ("times", times, new_time),
+        ):
+            self.lender.lend(f"kept_{name}", rows)
+            self._connection.execute(
+                f"INSERT INTO state.{name} SELECT * FROM kept_{name} WHERE {new}"
+            )
 
     def _filter(self, bindings: pa.Table) -> None:
         """Evaluate the templates with one side, which see the batch only."""
         arrived = set(pc.unique(bindings["pair"]).to_pylist())
         for number, members in self._registry.members.items():
-            if not members.template.graph.two_sided and _can_fire(members, arrived, arrived):
+            if not members.template.graph.two_sided and members.can_fire(arrived, arrived):
                 self._evaluate(number, _filter_sql(members.template.graph, r_t(number)))
 
-    def _join(self, witnesses: Witnesses) -> None:
+    def _join(self, side: pa.Table, times: pa.Table) -> None:
         """Evaluate the templates with two sides (Algorithm 1, line 2; Algorithm 4, line 9)."""
-        first = pc.min(witnesses.times["doc"]).as_py()
-        for half in (FORWARD, BACKWARD):
-            if half is FORWARD or self._looks_back(witnesses):
+        first = pc.min(times["doc"]).as_py()
+        kept = self._few.kept(side["key"].to_numpy()) if self._views else None
+        self.lender.lend("common", pa.table({"key": pc.unique(side["key"])}))
+        self.lender.lend("batch_side", side)
+        _, rows = np.unique(side["key"].to_numpy(), return_counts=True)
+        self._joins = max(self._joins, int((rows * rows).sum()))
+        passes = [FORWARD, BACKWARD] if self._looks_back(times) else [FORWARD]
+        for half in passes:
+            if kept is None or not self._half_in_memory(half, first, columns_of(side), kept):
                 self._half(half, first)
 
-    def _looks_back(self, witnesses: Witnesses) -> bool:
+    def _half_in_memory(self, half: Pass, first: int, batch: Columns, kept: Columns) -> bool:
+        """Evaluate one pass over few rows; False if too much would come of them."""
+        earlier = chosen(kept, kept["doc"] < first)
+        left, right = (batch, earlier) if half.right.old else (kept, batch)
+        joins = value_joins_in_memory(left, right, self._registry.bounds())
+        found = self._few.found(joins, self._live) if len(joins["docs"]) else {}
+        if found is None:
+            return False
+        columns = [pa.array(joins[field.name], field.type) for field in JOINS]
+        self._made[half] = pa.table(columns, schema=JOINS)
+        for number, rows in found.items():
+            self._take(number, pa.table(dict(rows)))
+        return True
+
+    def _looks_back(self, times: pa.Table) -> bool:
         """Whether a document of the batch can be the earlier side of something kept before."""
         if any(members.joins for members in self._registry.members.values()):
             return True
-        earliest = pc.min(witnesses.times["ts"]).as_py()
+        earliest = pc.min(times["ts"]).as_py()
         return self._latest is None or bool(earliest < self._latest)
 
+    @property
+    def _live(self) -> list[Members]:
+        return [m for m in self._registry.members.values() if m.template.graph.two_sided]
+
     def _half(self, half: Pass, first: int) -> None:
-        live = [m for m in self._registry.members.values() if m.template.graph.two_sided]
+        live = self._live
         if not self._views:
             self._half_over_base(half, first, live)
             return
-        needs = Needs(
-            several=any(_has_several(m) for m in live),
-            others=any(_has_others(m.template.graph) for m in live),
-            alone=self._registry.alone(),
-            selective=self._joins > HEAVY,
-        )
-        made = materialise(self._connection, half, first, self._registry.bounds(), needs)
-        self._filled.append(half)
-        self._joins = max(made, self._joins // 2)
-        if not made:
+        selective = self._joins > HEAVY
+        if selective:
+            self.lender.lend("alone", self._registry.alone())
+        joins = value_joins(self._connection, half, first, self._registry.bounds(), selective)
+        self._joins = max(joins.num_rows, self._joins // 2)
+        self._made[half] = joins
+        if not joins.num_rows:
             return
-        left, right = self._arrived(half.views, needs.others)
-        with self._written_order():
+        self.lender.lend(half.views.joins, joins)
+        left, right = (set(pc.unique(joins[name]).to_pylist()) for name in ("pair1", "pair2"))
+        if any(m.several for m in live):
+            make_several(self._connection, half.views)
+        if any(m.others for m in live):
+            more = make_others(self._connection, half, first)
+            left, right = left | more[0], right | more[1]
+        with written_order(self._connection):
             for members in live:
-                if _can_fire(members, left, right):
+                if members.can_fire(left, right):
                     number, apart = members.template.number, not members.together
                     query = _views_sql(members.template.graph, r_t(number), half.views, apart)
                     self._evaluate(number, query)
-
-    @contextmanager
-    def _written_order(self) -> Iterator[None]:
-        """Join in the order in which queries are written: R_T first, then one join after the other.
-
-        Each step can only take rows away, so no other order is needed; looking
-        for one costs more than half of a query of six joins.
-        """
-        self._connection.execute("SET disabled_optimizers = 'join_order'")
-        try:
-            yield
-        finally:
-            self._connection.execute("RESET disabled_optimizers")
 
     def _half_over_base(self, half: Pass, first: int, live: list[Members]) -> None:
         """Evaluate one pass without views (Algorithm 1)."""
@@ -212,20 +246,11 @@ class Processor:
                 members.template.number, _base_sql(members.template.graph, table, *sides)
             )
 
-    def _arrived(self, views: Views, others: bool) -> tuple[set[int], set[int]]:
-        """Return the pairs of variables that have rows on the left and on the right."""
-        fetch = self._connection.execute
-        joined = fetch(f"SELECT DISTINCT pair1, pair2 FROM {views.joins}").fetchall()
-        found = {left for left, _ in joined}, {right for _, right in joined}
-        if others:
-            for pairs, other in zip(found, (views.left_other, views.right_other), strict=True):
-                rows = fetch(f"SELECT DISTINCT pair FROM {other}").fetchall()
-                pairs.update(pair for (pair,) in rows)
-        return found
-
     def _evaluate(self, template: int, query: str) -> None:
         columns = self._connection.execute(query).fetchnumpy()
-        rows = pa.table({name: np.asarray(column) for name, column in columns.items()})
+        self._take(template, pa.table({name: np.asarray(c) for name, c in columns.items()}))
+
+    def _take(self, template: int, rows: pa.Table) -> None:
         if rows.num_rows:
             earlier = self.out.get(template)
             self.out[template] = rows if earlier is None else pa.concat_tables([earlier, rows])
@@ -252,7 +277,7 @@ class Processor:
         self._swept = clock
         finite = [(pair, clock - keep) for pair, keep in keeps.items() if keep < INFINITE]
         bounds = pa.table({"pair": [p for p, _ in finite], "bound": [b for _, b in finite]})
-        self._connection.register("bounds", bounds.cast(_BOUNDS))
+        self.lender.lend("bounds", bounds.cast(_BOUNDS))
         ((deleted,),) = self._connection.execute(
             "DELETE FROM state.binding USING bounds, state.times WHERE binding.pair = bounds.pair"
             " AND times.doc = binding.doc AND times.ts < bounds.bound"
@@ -274,10 +299,9 @@ class Processor:
             "DELETE FROM state.node WHERE (doc, node) NOT IN"
             " (SELECT doc, unnest([node1, node2]) FROM state.binding)",
             "DELETE FROM state.times WHERE doc NOT IN (SELECT doc FROM state.binding)",
-            "DELETE FROM state.value WHERE key NOT IN"
-            " (SELECT key FROM state.node WHERE key IS NOT NULL)",
         ):
             self._connection.execute(statement)
+        self._values.sweep()
 
 
 _BOUNDS = pa.schema([("pair", pa.int32()), ("bound", pa.int64())])
@@ -303,27 +327,6 @@ def _filter_sql(graph: JoinGraph, table: str) -> str:
     return filter_query(graph, table, "batch_binding")
 
 
-@lru_cache(maxsize=4096)
-def _has_others(graph: JoinGraph) -> bool:
-    """Whether some pair of the template ends in a node without an equality."""
-    equal = graph.compared("=")
-    return any(child not in equal for _, child in graph.pairs())
-
-
-def _has_several(members: Members) -> bool:
-    """Whether the template's query looks only at documents with several value joins."""
-    return len(members.template.graph.equalities) > 1 and not members.together
-
-
-def _can_fire(members: Members, left: set[int], right: set[int]) -> bool:
-    """Whether for each place of the template some variable that is used there has arrived."""
-    graph = members.template.graph
-    return all(
-        not column.keys().isdisjoint(right if graph.nodes[child].side else left)
-        for column, (_, child) in zip(members.columns, graph.pairs(), strict=True)
-    )
-
-
 def _project(rows: pa.Table, graph: JoinGraph) -> pa.Table:
     """Return the rows of R_out with the bindings of the output nodes only, without doubles."""
     outputs = [i for i, node in enumerate(graph.nodes) if node.output]
@@ -346,16 +349,46 @@ def _project(rows: pa.Table, graph: JoinGraph) -> pa.Table:
     )
 
 
-def _with_keys(witnesses: Witnesses, keys: npt.NDArray[np.uint64]) -> tuple[pa.Table, ...]:
+def _with_keys(
+    witnesses: Witnesses, keys: npt.NDArray[np.uint64]
+) -> tuple[pa.Table, pa.Table, pa.Table]:
     """Return bindings and nodes with keys in place of rows of values; and the times."""
     by_row = pa.array(keys, pa.uint64())
-    keyed = [
+    bindings, nodes = (
         table.drop_columns("value").append_column("key", by_row.take(table["value"]))
         for table in (witnesses.bindings, witnesses.nodes)
-    ]
-    return (*keyed, witnesses.times)
+    )
+    return bindings, nodes, witnesses.times
 
 
-def _no_rows() -> tuple[pa.Table, ...]:
+def _no_rows() -> tuple[pa.Table, pa.Table, pa.Table]:
     nothing = Witnesses(*(schema.empty_table() for schema in (BINDINGS, NODES, TIMES, VALUES)))
     return _with_keys(nothing, np.empty(0, dtype=np.uint64))
+
+
+def _side(bindings: pa.Table, witnesses: Witnesses, common: npt.NDArray[np.bool_]) -> pa.Table:
+    """Return the bindings of a batch with a value that can join, and their documents' times."""
+    rows = pa.array(common).take(witnesses.bindings["value"]).fill_null(False)
+    side, times = bindings.filter(rows), witnesses.times
+    place = np.searchsorted(times["doc"].to_numpy(), side["doc"].to_numpy())
+    for name in ("start", "ts", "clock", "rank", "base"):
+        side = side.append_column(name, times[name].take(pa.array(place)))
+    return side
+
+
+def _of_documents(times: pa.Table, bindings: pa.Table) -> pa.Table:
+    """Return the times of documents that some bindings are of."""
+    return times.filter(pc.is_in(times["doc"], pc.unique(bindings["doc"])))
+
+
+def _referred(nodes: pa.Table, bindings: pa.Table) -> pa.Table:
+    """Return the nodes that occur in some bindings."""
+    docs = bindings["doc"].to_numpy()
+    ends = [_place(docs, bindings[name].to_numpy()) for name in ("node1", "node2")]
+    places = _place(nodes["doc"].to_numpy(), nodes["node"].to_numpy())
+    return nodes.filter(pa.array(np.isin(places, np.concatenate(ends))))
+
+
+def _place(docs: Numbers, nodes: Numbers) -> Numbers:
+    """Return one number for a node and its document."""
+    return (docs << 31) | nodes

@@ -67,7 +67,27 @@ class Members:
     columns: list[Counter[int]]
     joins: int = 0  # rows with the operator JOIN
     together: int = 0  # rows that are not `apart`
-    alone: Counter[tuple[int, int]] = field(default_factory=Counter)  # see `views.Needs`
+    alone: Counter[tuple[int, int]] = field(default_factory=Counter)  # see `views.value_joins`
+    changes: int = 0
+
+    @property
+    def others(self) -> bool:
+        """Whether some pair of the template ends in a node without an equality."""
+        equal = self.template.graph.compared("=")
+        return any(child not in equal for _, child in self.template.graph.pairs())
+
+    @property
+    def several(self) -> bool:
+        """Whether the template's query looks only at documents with several value joins."""
+        return len(self.template.graph.equalities) > 1 and not self.together
+
+    def can_fire(self, left: set[int], right: set[int]) -> bool:
+        """Whether for each place of the template some pair that is used there has arrived."""
+        graph = self.template.graph
+        return all(
+            not column.keys().isdisjoint(right if graph.nodes[child].side else left)
+            for column, (_, child) in zip(self.columns, graph.pairs(), strict=True)
+        )
 
     def _alone(self, row: Row) -> list[tuple[int, int]]:
         """Return the pairs of variables by one join of which a row may be satisfied."""
@@ -78,6 +98,7 @@ class Members:
 
     def count(self, row: Row, by: int) -> None:
         """Add or take away one row."""
+        self.changes += 1
         for variables in self._alone(row):
             self.alone[variables] += by
             if not self.alone[variables]:

@@ -18,6 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from templates.lending import Lender
+from templates.seen import Seen
+
 Hash = Callable[[str, int], int]
 Keys = npt.NDArray[np.uint64]
 
@@ -36,55 +39,78 @@ class Interned:
     known: npt.NDArray[np.bool_]
 
 
-def intern_values(
-    connection: duckdb.DuckDBPyConnection, texts: Sequence[str], hashed: Hash = key_of
-) -> Interned:
-    """Return the keys of distinct texts, and store in `state.value` those that are new."""
-    keys = np.array([hashed(text, 0) for text in texts], dtype=np.uint64)
-    known = np.zeros(len(texts), dtype=np.bool_)
-    open_rows = np.arange(len(texts))
-    salt = 0
-    while len(open_rows):
-        collided = _store(connection, texts, keys, known, open_rows)
-        salt += 1
-        for row in collided:
-            keys[row] = hashed(texts[row], salt)
-        open_rows = collided
-    return Interned(keys, known)
+class Values:
+    """The texts that are kept, with their keys."""
 
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, lender: Lender, hashed: Hash = key_of
+    ) -> None:
+        self._connection = connection
+        self._lender = lender
+        self._hashed = hashed
+        self._seen: Seen | None = None
 
-def _store(
-    connection: duckdb.DuckDBPyConnection,
-    texts: Sequence[str],
-    keys: Keys,
-    known: npt.NDArray[np.bool_],
-    rows: npt.NDArray[np.int64],
-) -> npt.NDArray[np.int64]:
-    """Store the texts of `rows`, mark those already there, return those whose key is taken."""
-    connection.register(
-        "batch_value",
-        pa.table({"row": rows, "key": keys[rows], "strVal": [texts[row] for row in rows]}),
-    )
-    there = connection.sql(
-        'SELECT b."row" AS "row", b.strVal = v.strVal AS same'
-        " FROM batch_value b JOIN state.value v USING (key)"
-    ).to_arrow_table()
-    found, same = there["row"].to_numpy(), there["same"].to_numpy(zero_copy_only=False).astype(bool)
-    known[found[same]] = True
-    taken = set(found.tolist())
-    fresh, collided = _first_of_each_key(keys, [row for row in rows.tolist() if row not in taken])
-    collided.extend(found[~same].tolist())
-    if fresh:
-        stored = pa.table({"key": keys[fresh], "strVal": [texts[row] for row in fresh]})
-        connection.register("batch_value", stored)
-        connection.execute("INSERT INTO state.value SELECT key, strVal FROM batch_value")
-    return np.array(collided, dtype=np.int64)
+    def intern(self, texts: Sequence[str]) -> Interned:
+        """Return the keys of distinct texts, and store in `state.value` those that are new."""
+        keys = np.array([self._hashed(text, 0) for text in texts], dtype=np.uint64)
+        known = np.zeros(len(texts), dtype=np.bool_)
+        open_rows = np.arange(len(texts))
+        salt = 0
+        while len(open_rows):
+            collided = self._store(texts, keys, known, open_rows)
+            salt += 1
+            for row in collided:
+                keys[row] = self._hashed(texts[row], salt)
+            open_rows = collided
+        return Interned(keys, known)
 
+    def sweep(self) -> None:
+        """Delete the texts that no kept node has."""
+        self._connection.execute(
+            "DELETE FROM state.value WHERE key NOT IN"
+            " (SELECT key FROM state.node WHERE key IS NOT NULL)"
+        )
+        self._seen = None
 
-def _first_of_each_key(keys: Keys, rows: list[int]) -> tuple[list[int], list[int]]:
-    """Split rows into the first of each key and the others."""
-    first: dict[int, int] = {}
-    for row in rows:
-        first.setdefault(int(keys[row]), row)
-    fresh = set(first.values())
-    return list(first.values()), [row for row in rows if row not in fresh]
+    def _store(
+        self,
+        texts: Sequence[str],
+        keys: Keys,
+        known: npt.NDArray[np.bool_],
+        rows: npt.NDArray[np.int64],
+    ) -> npt.NDArray[np.int64]:
+        """Store the texts of `rows`, mark those already there, return those whose key is taken."""
+        taken = self._texts_of(keys[rows])
+        fresh: dict[int, int] = {}  # the first row of each key
+        collided = []
+        for row, key in zip(rows.tolist(), keys[rows].tolist(), strict=True):
+            if key in taken:
+                known[row] = taken[key] == texts[row]
+                if not known[row]:
+                    collided.append(row)
+            elif fresh.setdefault(key, row) != row:
+                collided.append(row)
+        if fresh:
+            self._keep(list(fresh), [texts[row] for row in fresh.values()])
+        return np.array(collided, dtype=np.int64)
+
+    def _texts_of(self, keys: Keys) -> dict[int, str]:
+        """Return the texts that are kept under some keys."""
+        if self._seen is None:
+            stored = self._connection.execute("SELECT key FROM state.value").fetchnumpy()
+            self._seen = Seen(np.asarray(stored["key"], dtype=np.uint64))
+        asked = np.unique(keys[self._seen.among(keys)])
+        if not len(asked):
+            return {}
+        self._lender.lend("asked_key", pa.table({"key": asked}))
+        rows = self._connection.execute(
+            "SELECT key, strVal FROM state.value SEMI JOIN asked_key USING (key)"
+        )
+        return dict(rows.fetchall())
+
+    def _keep(self, keys: list[int], texts: list[str]) -> None:
+        assert self._seen is not None
+        stored = pa.table({"key": pa.array(keys, pa.uint64()), "strVal": texts})
+        self._lender.lend("new_value", stored)
+        self._connection.execute("INSERT INTO state.value SELECT * FROM new_value")
+        self._seen.add(np.array(keys, dtype=np.uint64))

@@ -6,6 +6,8 @@ two on the value, once for all templates: a row is a value join that holds
 between two documents, with the bindings of both nodes and of the nodes above
 them, and with how the documents lie in time.
 
+`templates.inmemory` has the same for few rows, without the database.
+
 Differs from section 6.5: there R_vj has the nodes only and each template's
 query joins R_L and R_R again.  Sharing that join leaves a template's query one
 relation for each value join instead of two, which is most of its cost.
@@ -24,36 +26,81 @@ time only JOIN has results in the second.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import TypeVar
 
 import duckdb
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from templates.relations import INFINITE
 
+Numbers = TypeVar("Numbers", int, npt.NDArray[np.int64])
+
 HEAVY = 10_000  # joins of one value in one batch from which on they are made selectively
 
+JOINS = pa.schema(
+    [
+        ("doc1", pa.int64()),
+        ("doc2", pa.int64()),
+        ("key", pa.uint64()),
+        ("pair1", pa.int32()),
+        ("above1", pa.int32()),
+        ("node1", pa.int32()),
+        ("pair2", pa.int32()),
+        ("above2", pa.int32()),
+        ("docs", pa.int64()),
+        ("pairs", pa.int64()),
+        ("node2", pa.int32()),
+        ("gap", pa.int64()),
+        ("lead", pa.int64()),
+        ("age", pa.int64()),
+    ]
+)
+"""R_vj.
 
-def both(one: int, other: int) -> int:
+`docs` and `pairs` are both documents and both pairs of variables as one number
+each, which is what queries join by (see `both`).  `gap` is the time from the
+left one's end to the right one's end, `lead` to its beginning; `age` is the
+clock when the newcomer of the two came, minus the earlier arrival's time.  Of
+two that arrived together the larger age counts.
+"""
+
+
+def both(one: Numbers, other: Numbers) -> Numbers:
     """Return one number for two: of documents, or of pairs of variables (see R_vj)."""
     return (one << 31) | other
 
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Where the rows of one side come from: bindings, times, and whether only those before."""
+    """Where the rows of one side come from, and whether only those before the batch count.
+
+    The batch has `side`: its bindings with a value that can join, and their times.
+    """
 
     bindings: str
-    times: str
+    side: str | None = None
     old: bool = False
 
-    def rows(self, bindings: str, first_of_batch: int) -> str:
-        """Return the query of some of the side's bindings, with their times."""
+    def joinable(self, first_of_batch: int) -> str:
+        """Return the query of the bindings with a value that can join, with their times."""
+        if self.side is not None:
+            return f"SELECT * FROM {self.side}"
         before = f" WHERE b.doc < {first_of_batch}" if self.old else ""
         return (
             "SELECT b.doc, b.pair, b.node1, b.node2, b.key, d.start, d.ts, d.clock, d.rank, d.base"
-            f" FROM {bindings} b JOIN {self.times} d ON d.doc = b.doc{before}"
+            f" FROM (SELECT * FROM {self.bindings} SEMI JOIN common USING (key)) b"
+            f" JOIN state.times d ON d.doc = b.doc{before}"
         )
+
+    def of_documents(self, documents: str, first_of_batch: int) -> str:
+        """Return the query of all bindings of some documents."""
+        before = f" AND doc < {first_of_batch}" if self.old else ""
+        return f"SELECT * FROM {self.bindings} WHERE doc IN ({documents}){before}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +124,10 @@ class Pass:
     views: Views
 
 
-_BATCH = Side("batch_binding", "batch_times")
-FORWARD = Pass(
-    Side("state.binding", "state.times"), _BATCH, Views("L1", "R1", "vj1", "several1", "LB1", "RB1")
-)
+_BATCH = Side("batch_binding", "batch_side")
+FORWARD = Pass(Side("state.binding"), _BATCH, Views("L1", "R1", "vj1", "several1", "LB1", "RB1"))
 BACKWARD = Pass(
-    _BATCH,
-    Side("state.binding", "state.times", old=True),
-    Views("L2", "R2", "vj2", "several2", "LB2", "RB2"),
+    _BATCH, Side("state.binding", old=True), Views("L2", "R2", "vj2", "several2", "LB2", "RB2")
 )
 
 
@@ -97,68 +140,77 @@ class Bounds:
     forward_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What the templates of a push read beside R_vj.
-
-    `alone` are the pairs of variables (pair1, pair2) that may satisfy a query
-    by one value join; `selective` asks to leave out what cannot be part of a
-    match, which pays where R_vj would be large.
-    """
-
-    several: bool
-    others: bool
-    alone: pa.Table
-    selective: bool
-
-
-def materialise(
+def value_joins(
     connection: duckdb.DuckDBPyConnection,
     half: Pass,
     first_of_batch: int,
     bounds: Bounds,
-    needs: Needs,
-) -> int:
-    """Make the views of one pass, as temporary tables; return the number of value joins."""
-    views = half.views
-    left, right = (
-        side.rows(f"(SELECT * FROM {side.bindings} SEMI JOIN common USING (key))", first_of_batch)
-        for side in (half.left, half.right)
+    selective: bool,
+) -> pa.Table:
+    """Return R_vj of one pass, as a table of `JOINS`.
+
+    `selective` asks to leave out what cannot be part of a match, which pays where R_vj would be
+    large; for that, `alone` has the pairs of variables (pair1, pair2) that may satisfy a query
+    by one value join.
+    """
+    left, right = half.left.joinable(first_of_batch), half.right.joinable(first_of_batch)
+    if not selective:
+        joins = _join(f"({left}) l JOIN ({right}) r ON r.key = l.key", bounds)
+        return connection.sql(joins).to_arrow_table()
+    _create(connection, half.views.left, left)
+    _create(connection, half.views.right, right)
+    joins = _selective_joins(connection, half.views, bounds)
+    with written_order(connection):
+        return connection.sql(joins).to_arrow_table()
+
+
+@contextmanager
+def written_order(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Join in the order in which queries are written.
+
+    In a template's query each step can only take rows away, so no other order is needed, and
+    looking for one costs more than half of a query of six joins.
+    """
+    connection.execute("SET disabled_optimizers = 'join_order'")
+    try:
+        yield
+    finally:
+        connection.execute("RESET disabled_optimizers")
+
+
+def make_several(connection: duckdb.DuckDBPyConnection, views: Views) -> None:
+    """Make the rows of R_vj of documents that have joins between at least two pairs of nodes."""
+    joins = views.joins
+    _create(
+        connection,
+        views.several,
+        f"SELECT * FROM {joins} SEMI JOIN (SELECT doc1, doc2 FROM {joins}"
+        " GROUP BY doc1, doc2 HAVING min(node1) < max(node1) OR min(node2) < max(node2))"
+        " USING (doc1, doc2)",
     )
-    if needs.selective:
-        _create(connection, views.left, left)
-        _create(connection, views.right, right)
-        joins = _selective_joins(connection, views, bounds, needs.alone)
-    else:
-        joins = _join(f"({left})", f"({right})", bounds)
-    made = _create(connection, views.joins, joins)
-    if needs.several:
-        _create(connection, views.several, _several(views))
-    if needs.others:
-        sides = ((views.left_other, half.left, "doc1"), (views.right_other, half.right, "doc2"))
-        for name, side, doc in sides:
-            wanted = f"doc IN (SELECT {doc} FROM {views.joins})"
-            bindings = f"(SELECT * FROM {side.bindings} WHERE {wanted})"
-            _create(connection, name, side.rows(bindings, first_of_batch))
-    return made
 
 
-def clear(connection: duckdb.DuckDBPyConnection, half: Pass) -> None:
-    """Make the value joins of a pass empty."""
-    nothing = half.left.rows(f"(SELECT * FROM {half.left.bindings} WHERE false)", 0)
-    _create(connection, half.views.joins, _join(f"({nothing})", f"({nothing})", Bounds()))
+def make_others(
+    connection: duckdb.DuckDBPyConnection, half: Pass, first_of_batch: int
+) -> tuple[set[int], set[int]]:
+    """Make R_LB and R_RB; return the pairs of variables in them."""
+    views = half.views
+    found = []
+    sides = ((views.left_other, half.left, "doc1"), (views.right_other, half.right, "doc2"))
+    for name, side, doc in sides:
+        documents = f"SELECT {doc} FROM {views.joins}"
+        _create(connection, name, side.of_documents(documents, first_of_batch))
+        rows = connection.execute(f"SELECT DISTINCT pair FROM {name}").fetchall()
+        found.append({pair for (pair,) in rows})
+    return found[0], found[1]
 
 
-def _create(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> int:
-    """Make a view and return the number of its rows."""
-    made = connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}").fetchall()
-    return int(made[0][0])
+def _create(connection: duckdb.DuckDBPyConnection, name: str, query: str) -> None:
+    connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
 
 
-def _selective_joins(
-    connection: duckdb.DuckDBPyConnection, views: Views, bounds: Bounds, alone: pa.Table
-) -> str:
-    """Return the query of R_vj without what cannot be part of a match.
+def _selective_joins(connection: duckdb.DuckDBPyConnection, views: Views, bounds: Bounds) -> str:
+    """Return the query of R_vj without what cannot be part of a match, in its written order.
 
     A value that very many documents share (the address of a channel) joins all
     of them with one another, and hardly a query asks for that alone.  Joins of
@@ -172,31 +224,32 @@ def _selective_joins(
         f" WHERE n * m > {HEAVY}"
     ).fetchall()
     if not heavy:
-        return _join(views.left, views.right, bounds)
+        return _join(f"{views.left} l JOIN {views.right} r ON r.key = l.key", bounds)
     listed = ", ".join(str(key) for (key,) in heavy)
-    connection.register("alone", alone)
-    crowded = (
-        f"SELECT doc FROM {{}} WHERE key IN ({listed}) GROUP BY doc HAVING min(node2) < max(node2)"
+    for name, side in (("heavy1", views.left), ("heavy2", views.right)):
+        _create(connection, name, f"SELECT * FROM {side} WHERE key IN ({listed})")
+    light = _join(
+        f"{views.left} l JOIN {views.right} r ON r.key = l.key",
+        bounds,
+        f"l.key NOT IN ({listed})",
     )
-    light = _join(views.left, views.right, bounds, f"l.key NOT IN ({listed})")
-    allowed = (
-        "(l.doc, r.doc) IN (SELECT doc1, doc2 FROM light)"
-        f" OR l.doc IN ({crowded.format(views.left)}) OR r.doc IN ({crowded.format(views.right)})"
-        " OR (l.pair, r.pair) IN (SELECT pair1, pair2 FROM alone)"
+    crowded = "SELECT doc FROM {0} GROUP BY doc HAVING min(node2) < max(node2)"
+    parts = (
+        "(SELECT DISTINCT doc1, doc2 FROM light) p JOIN heavy1 l ON l.doc = p.doc1"
+        " JOIN heavy2 r ON r.doc = p.doc2 AND r.key = l.key",
+        f"(SELECT * FROM heavy1 WHERE doc IN ({crowded.format('heavy1')})) l"
+        " JOIN heavy2 r ON r.key = l.key",
+        f"(SELECT * FROM heavy2 WHERE doc IN ({crowded.format('heavy2')})) r"
+        " JOIN heavy1 l ON l.key = r.key",
+        "alone a JOIN heavy1 l ON l.pair = a.pair1"
+        " JOIN heavy2 r ON r.pair = a.pair2 AND r.key = l.key",
     )
-    rest = _join(views.left, views.right, bounds, f"l.key IN ({listed}) AND ({allowed})")
+    rest = " UNION ".join(_join(part, bounds) for part in parts)
     return f"WITH light AS MATERIALIZED ({light}) SELECT * FROM light UNION ALL ({rest})"
 
 
-def _join(left: str, right: str, bounds: Bounds, wanted: str = "true") -> str:
-    """Return the join of R_L and R_R: equal values of different documents, in the widest window.
-
-    `docs` and `pairs` are both documents and both pairs of variables as one
-    number each, which is what queries join by (see `both`).  `gap` is the time
-    from the left one's end to the right one's end, `lead` to its beginning; `age` is the
-    clock when the newcomer of the two came, minus the earlier arrival's time.
-    Of two that arrived together the larger age counts.
-    """
+def _join(sides: str, bounds: Bounds, wanted: str = "true") -> str:
+    """Return R_vj of bindings l and r: of different documents, within the widest window."""
     order = "r.start > l.ts AND" if bounds.forward_only else ""
     return (
         "SELECT * FROM (SELECT l.doc AS doc1, r.doc AS doc2, l.key, l.pair AS pair1,"
@@ -205,16 +258,6 @@ def _join(left: str, right: str, bounds: Bounds, wanted: str = "true") -> str:
         " r.node2 AS node2, r.ts - l.ts AS gap, r.start - l.ts AS lead,"
         " CASE WHEN l.rank < r.rank THEN r.clock - l.ts WHEN l.rank > r.rank THEN l.clock - r.ts"
         " ELSE greatest(r.clock - l.ts, l.clock - r.ts) END AS age"
-        f" FROM {left} l JOIN {right} r ON l.key = r.key"
-        f" WHERE {order} l.base <> r.base AND ({wanted}))"
+        f" FROM {sides} WHERE {order} l.base <> r.base AND ({wanted}))"
         f" WHERE abs(gap) <= {bounds.window} AND age <= {bounds.keep}"
-    )
-
-
-def _several(views: Views) -> str:
-    """Return the rows of R_vj of documents that have joins between at least two pairs of nodes."""
-    return (
-        f"SELECT * FROM {views.joins} SEMI JOIN (SELECT doc1, doc2 FROM {views.joins}"
-        " GROUP BY doc1, doc2 HAVING min(node1) < max(node1) OR min(node2) < max(node2))"
-        " USING (doc1, doc2)"
     )

@@ -208,9 +208,7 @@ class Composites:
         return found
 
     def _stored(self, numbers: set[int]) -> dict[int, Composite]:
-        self._store.connection.register(
-            "asked", pa.table({"doc": pa.array(sorted(numbers), pa.int64())})
-        )
+        self._store.lend("asked", pa.table({"doc": pa.array(sorted(numbers), pa.int64())}))
         rows = self._store.fetch("SELECT * FROM state.composite SEMI JOIN asked USING (doc)")
         return {number: composite_of(fields) for number, *fields in rows}
 

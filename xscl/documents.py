@@ -10,16 +10,20 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from functools import cached_property
+from itertools import compress, repeat
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.xmlparse import parse
 from templates.relations import INFINITE
+from templates.seen import Seen
 from xscl.errors import DocumentError, StoreError
 from xscl.store import Store
 from xscl.xpath.arrivals import Arrival, Content
@@ -72,8 +76,8 @@ class Documents:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.clock = store.meta("clock", EARLIEST)
-        self.next = store.meta("next_doc", 1)
+        self.clock = store.progress("clock")
+        self.next = store.progress("next_doc")
         self._trees: OrderedDict[int, Tree] = OrderedDict()
         self._arrived: dict[int, Content] = {}  # of this push, perhaps not stored yet
         self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
@@ -101,6 +105,7 @@ class Documents:
             if found is not None:
                 accepted.append(found)
         self._store.insert("state.document", _table(accepted))
+        self._seen.add(_numbers({name for a in accepted for name in (a.id, a.document.id)}))
         return accepted
 
     def _accept_one(
@@ -163,14 +168,30 @@ class Documents:
         return name
 
     def _known(self, name: str) -> bool:
+        """Whether some document has this id."""
+        if not self._seen.among(_numbers([name]))[0]:
+            return False
         return bool(self._store.fetch("SELECT 1 FROM state.document WHERE id = ? LIMIT 1", [name]))
+
+    @cached_property
+    def _seen(self) -> Seen:
+        """The numbers of all ids, given or made; what is forgotten stays, which does no harm."""
+        columns = self._store.connection.execute(
+            "SELECT md5_number_lower(given) AS number FROM state.document UNION ALL"
+            " SELECT md5_number_lower(id) FROM state.document WHERE id <> given"
+        ).fetchnumpy()
+        return Seen(np.asarray(columns["number"], dtype=np.uint64))
 
     def _identities(self, ids: Iterable[str]) -> dict[str, dict[bytes, int]]:
         """Return the known versions of ids: the number of each by its content's hash."""
-        self._store.connection.register("asked", pa.table({"given": list(ids)}))
+        asked = list(ids)
+        asked = list(compress(asked, self._seen.among(_numbers(asked))))
         known: dict[str, dict[bytes, int]] = {}
+        if not asked:
+            return known
+        self._store.lend("arriving", pa.table({"given": pa.array(asked, pa.string())}))
         for given, digest, doc in self._store.fetch(
-            "SELECT given, hash, doc FROM state.document SEMI JOIN asked USING (given)"
+            "SELECT given, hash, doc FROM state.document SEMI JOIN arriving USING (given)"
         ):
             known.setdefault(given, {})[digest] = doc
         return known
@@ -233,7 +254,7 @@ class Documents:
         if len(missing) < 2:
             return
         listed = pa.table({"doc": pa.array(sorted(missing), pa.int64())})
-        self._store.connection.register("asked", listed)
+        self._store.lend("asked", listed)
         for doc, xml in self._store.fetch(
             "SELECT doc, xml FROM state.text SEMI JOIN asked USING (doc)"
         ):
@@ -243,9 +264,7 @@ class Documents:
 
     def stored(self, docs: set[int]) -> dict[int, Stored]:
         """Return what matches need to know of documents."""
-        self._store.connection.register(
-            "asked", pa.table({"doc": pa.array(sorted(docs), pa.int64())})
-        )
+        self._store.lend("asked", pa.table({"doc": pa.array(sorted(docs), pa.int64())}))
         rows = self._store.fetch(
             "SELECT doc, id, ts, first, version, history, clock, rank, base"
             " FROM state.document SEMI JOIN asked USING (doc)"
@@ -276,6 +295,13 @@ def _check(document: Document) -> None:
         raise DocumentError(
             f"the timestamp {document.timestamp} is out of range", reason_code="timestamp"
         )
+
+
+def _numbers(names: Collection[str]) -> npt.NDArray[np.uint64]:
+    """Return 64 bits of the MD5 of each name, as the database's md5_number_lower."""
+    digests = (hashlib.md5(name.encode(), usedforsecurity=False).digest() for name in names)
+    numbers = (int.from_bytes(digest[8:], "little") for digest in digests)
+    return np.fromiter(numbers, np.uint64, len(names))
 
 
 def _writable(name: object) -> bool:

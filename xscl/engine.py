@@ -91,9 +91,9 @@ class Engine:
         self._composites = Composites(self._store, self._documents)
         self._subscriptions = Subscriptions(self._store, self._registry)
         self._reader = Reader(self._compile, self._documents.tree)
-        self._position = self._store.meta("position")
+        self._position = self._store.progress("position")
         self._ledger = Ledger(self._store)
-        self._told = self._store.meta("told", -1)
+        self._told = self._store.progress("told")
         self._streams = Streams(self._store, self._subscriptions, self._compile)
         self._numbers = CompositeStreams(self._store)
         self._accepted: list[Accepted] = []
@@ -281,8 +281,8 @@ class Engine:
         self._composites.save()
         if told:  # who asks for the past has it from `matches`
             self._told = self._position
-            self._store.set_meta(told=self._told)
-        self._store.set_meta(position=self._position, next_doc=self._documents.next)
+            self._store.set_progress(told=self._told)
+        self._store.set_progress(position=self._position, next_doc=self._documents.next)
 
     def _subscribe_query(self, name: str, text: str, language: str, updates: bool) -> None:
         with self._lock:
@@ -388,11 +388,12 @@ class Engine:
         if self._network.take_changed():
             self._registration.save_network()
         self._documents.finish()
-        self._store.set_meta(
+        self._store.set_progress(
             position=self._position,
-            **({"told": self._told} if self._told >= 0 else {}),
+            told=self._told,
             clock=self._documents.clock,
             next_doc=self._documents.next,
+            segment=self._ledger.segment,
             **self._forgetting.numbers(),
         )
         reached("stored")
@@ -439,13 +440,14 @@ class Engine:
         """Note that all matches so far were handed on; durable at once or with the next push."""
         with self._lock:
             self._told = self._position
-            if durable and self._told != self._store.meta("told", -1):
+            if durable and self._told != self._store.progress("told"):
                 with self._changing():
-                    self._store.set_meta(told=self._position)
+                    self._store.set_progress(told=self._position)
 
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch that was consumed under a query id."""
         with self._lock:
+            self._store.expect_open()
             return self._ledger.last(query_id)
 
     @property

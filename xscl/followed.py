@@ -157,7 +157,7 @@ class Feeds:
         found: dict[str, dict[str, Seen]] = {key: {} for key in keys}
         if found:
             asked = pa.table({"key": pa.array(list(found), pa.string())})
-            self._store.connection.register("asked", asked)
+            self._store.lend("asked", asked)
             rows = self._store.fetch(
                 "SELECT key, identity, hash, versions, coalesce(skipped, 0), missing_since, rule"
                 " FROM state.feed_item SEMI JOIN asked USING (key)"
@@ -224,7 +224,7 @@ class Feeds:
             return
         self._secrets.keep(feed for feed in feeds if hidden(feed))
         with self._store.transaction():
-            self._store.connection.register("followed", _table(feeds, (*_NAMES, "domain")))
+            self._store.lend("followed", _table(feeds, (*_NAMES, "domain")))
             self._store.connection.execute("INSERT INTO state.feed BY NAME SELECT * FROM followed")
 
     def edit(self, feed: Feed) -> None:
@@ -267,7 +267,7 @@ class Feeds:
         self._secrets.keep(feeds)
         news = list(found)
         with self._store.transaction():
-            self._store.connection.register("polled", _table(feeds, ("key", *_POLLED)))
+            self._store.lend("polled", _table(feeds, ("key", *_POLLED)))
             changes = ", ".join(f"{name} = polled.{name}" for name in _POLLED)
             self._store.connection.execute(
                 f"UPDATE state.feed SET {changes} FROM polled WHERE feed.key = polled.key"
@@ -299,7 +299,7 @@ class Feeds:
             return
         columns = zip(*flat, strict=True)
         arrays = [pa.array(c, t) for c, t in zip(columns, _ITEM.types, strict=True)]
-        self._store.connection.register("remembered", pa.table(arrays, schema=_ITEM))
+        self._store.lend("remembered", pa.table(arrays, schema=_ITEM))
         self._store.connection.execute(
             "INSERT INTO state.feed_item BY NAME SELECT * FROM remembered"
             " ON CONFLICT (key, identity) DO UPDATE SET hash = excluded.hash,"
@@ -310,7 +310,7 @@ class Feeds:
     def _forget(self, items: Sequence[tuple[str, str]]) -> None:
         if items:
             keys, names = zip(*items, strict=True)
-            self._store.connection.register("forgotten", pa.table({"key": keys, "identity": names}))
+            self._store.lend("forgotten", pa.table({"key": keys, "identity": names}))
             self._store.connection.execute(
                 "DELETE FROM state.feed_item USING forgotten f"
                 " WHERE (feed_item.key, feed_item.identity) = (f.key, f.identity)"

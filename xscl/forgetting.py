@@ -79,11 +79,11 @@ class Forgetting:
         self._plan = plan
         self._waiting = waiting
         self.told = recorded(store)
-        self._texts = _Horizon(store.meta("texts_from"))
-        self._matches = _Horizon(store.meta("matches_from"))
-        self._identities = _Horizon(store.meta("documents_from"))
-        self._forgotten = store.meta("documents_forgotten")
-        self._bytes = store.meta("text_bytes", -1)
+        self._texts = _Horizon(store.progress("texts_from"))
+        self._matches = _Horizon(store.progress("matches_from"))
+        self._identities = _Horizon(store.progress("documents_from"))
+        self._forgotten = store.progress("documents_forgotten")
+        self._bytes = store.progress("text_bytes")
         if self._bytes < 0:  # a store of a release that did not count
             rows = store.fetch("SELECT coalesce(sum(octet_length(xml)), 0)::BIGINT FROM state.text")
             self._bytes = rows[0][0]
@@ -152,7 +152,7 @@ class Forgetting:
     def sweep(self) -> None:
         """Delete composites and old texts that nothing refers to, outside a push."""
         self._sweep()
-        self._store.set_meta(**self.numbers())
+        self._store.set_progress(**self.numbers())
 
     def _sweep(self) -> None:
         self._composites.forget()
@@ -300,7 +300,7 @@ class Forgetting:
     def _hold(self, docs: set[int]) -> None:
         """Let `held` be a relation of these documents."""
         table = pa.table({"doc": pa.array(sorted(docs), pa.int64())})
-        self._store.connection.register("held", table)
+        self._store.lend("held", table)
 
     def _rows(self) -> Iterator[Row]:
         """Yield the rows that wait for their epoch, and those that m-ops keep."""

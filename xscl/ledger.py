@@ -31,11 +31,12 @@ class Batch(NamedTuple):
 
 
 class Ledger:
-    """The ledger of a store."""
+    """The ledger of a store; who pushes writes `segment` with the other numbers of a push."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.segment = max(store.meta("segment"), self.last(DIRECT) or 0)
+        self._last: dict[str, int | None] = {}
+        self.segment = max(store.progress("segment"), self.last(DIRECT) or 0)
 
     def enter(self, batch: Batch) -> bool:
         """Enter a batch; False if it was there."""
@@ -49,17 +50,18 @@ class Ledger:
                 "DELETE FROM state.ledger WHERE query_id = ? AND batch_id <= ?",
                 [query_id, batch_id - KNOWN],
             )
-        if batch.segment > self.segment:
-            self.segment = batch.segment
-            self._store.set_meta(segment=batch.segment)
+        self._last[query_id] = batch_id if last is None else max(last, batch_id)
+        self.segment = max(self.segment, batch.segment)
         return True
 
     def last(self, query_id: str) -> int | None:
         """Return the last batch under a query id."""
-        rows = self._store.fetch(
-            "SELECT max(batch_id) FROM state.ledger WHERE query_id = ?", [query_id]
-        )
-        return None if rows[0][0] is None else int(rows[0][0])
+        if query_id not in self._last:
+            ((last,),) = self._store.fetch(
+                "SELECT max(batch_id) FROM state.ledger WHERE query_id = ?", [query_id]
+            )
+            self._last[query_id] = None if last is None else int(last)
+        return self._last[query_id]
 
     def _has(self, query_id: str, batch_id: int, last: int) -> bool:
         known = "SELECT 1 FROM state.ledger WHERE query_id = ? AND batch_id = ?"

@@ -125,7 +125,7 @@ def _together(
 
 def _numbers(store: Store, ids: Iterable[str]) -> dict[str, int]:
     """Return the numbers of documents by their ids."""
-    store.connection.register("asked", pa.table({"id": pa.array(sorted(ids), pa.string())}))
+    store.lend("asked", pa.table({"id": pa.array(sorted(ids), pa.string())}))
     return dict(store.fetch("SELECT id, doc FROM state.document SEMI JOIN asked USING (id)"))
 
 

@@ -96,7 +96,7 @@ CREATE OR REPLACE TEMP VIEW watermarks AS
         WHERE stream IS NOT NULL)
     SELECT stream, lateness, live, clock, clock - lateness AS watermark, documents, late, rejected
     FROM found CROSS JOIN (
-        SELECT max(value) AS clock FROM state.meta WHERE key = 'clock' AND value > {EARLIEST})
+        SELECT max(clock) AS clock FROM state.progress WHERE clock > {EARLIEST})
     ORDER BY stream;
 CREATE OR REPLACE TEMP VIEW subscriptions AS
     SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish
@@ -125,9 +125,9 @@ class Relations:
     def refresh(self) -> None:
         """Make the views, and show each template's R_T and what it put out in the last push."""
         current = self._registry.members
-        self._processor.complete_views()
-        self._store.connection.register("reading", self._readings.table())
-        self._store.connection.register("known_stream", self._streams.table())
+        self._processor.show_views()
+        self._store.lend("reading", self._readings.table())
+        self._store.lend("known_stream", self._streams.table())
         if self._shown is None:
             self._store.connection.execute(VIEWS)
             self._shown = self._left_over()
@@ -139,7 +139,7 @@ class Relations:
             graph = members.template.graph
             self._store.connection.execute(_r_t_view(number, graph))
             rows = self._processor.out.get(number, _no_output(graph))
-            self._store.connection.register(f"out_{number}", rows)
+            self._store.lend(f"out_{number}", rows)
             self._store.connection.execute(_r_out_view(number, graph))
         self._shown = set(current)
 

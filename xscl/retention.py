@@ -135,8 +135,8 @@ def kept(store: Store) -> Kept:
     ((texts, since),) = store.fetch(
         "SELECT (SELECT count(*) FROM state.text),"
         " (SELECT arg_min(greatest(clock, ts), doc) FROM state.document WHERE doc >= ?)",
-        [store.meta("texts_from")],
+        [store.progress("texts_from")],
     )
     told = recorded(store)
     everything = told is not None and told.everything
-    return Kept(texts, store.meta("text_bytes"), since if everything else None)
+    return Kept(texts, store.progress("text_bytes"), since if everything else None)

@@ -50,7 +50,7 @@ SELECT
         UNION SELECT unnest(streams) FROM state.document)),
     (SELECT count(*) FROM state.document WHERE NOT {PUBLISHED}),
     (SELECT count(*) FROM state.document WHERE {PUBLISHED}),
-    (SELECT max(value) FROM state.meta WHERE key = 'clock' AND value > {EARLIEST}),
+    (SELECT max(clock) FROM state.progress WHERE clock > {EARLIEST}),
     ({_LATE}),
     (SELECT count(*) FROM state.rejected),
     ({_MATCHES}),

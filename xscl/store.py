@@ -26,6 +26,8 @@ import pyarrow as pa
 
 from feeds.faultpoints import reached
 from templates import registry
+from templates.lending import Lender
+from templates.relations import INFINITE
 from xscl.durable import copy_durably
 from xscl.errors import StoreError
 from xscl.mark import Seen
@@ -33,9 +35,14 @@ from xscl.migrations import COUNTED, COUNTS_FROM, OLDEST, VERSION, migrate
 from xscl.storeerrors import BackupError, StoreClosed, StoreDamaged, StoreInUse, WrongVersion, told
 from xscl.storefile import Part, StoreFile, new_id
 
-SCHEMA = """
+SCHEMA = f"""
 CREATE SCHEMA state;
-CREATE TABLE state.meta(key VARCHAR PRIMARY KEY, value BIGINT);
+CREATE TABLE state.meta(key VARCHAR, value BIGINT);
+CREATE TABLE state.progress(
+    position BIGINT, told BIGINT, clock BIGINT, next_doc BIGINT, segment BIGINT,
+    texts_from BIGINT, matches_from BIGINT, documents_from BIGINT, documents_forgotten BIGINT,
+    text_bytes BIGINT);
+INSERT INTO state.progress VALUES (0, -1, {-INFINITE >> 1}, 1, 0, 0, 0, 0, 0, 0);
 CREATE TABLE state.stream(name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEAN,
     attributes VARCHAR);
 CREATE TABLE state.document(
@@ -82,6 +89,7 @@ class Store:
     ) -> None:
         self.path = None if path is None else Path(path).resolve()
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._lender: Lender | None = None
         self._file: StoreFile | None = None
         self._own = True
         try:
@@ -213,6 +221,7 @@ class Store:
             except BaseException:
                 with suppress(duckdb.Error):  # a failed commit has ended the transaction
                     connection.execute("ROLLBACK")
+                self._lender = None  # what it registered was rolled back
                 raise
 
     def _commit(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -232,20 +241,30 @@ class Store:
                 raise self._told(error) from error
             reached("marked")
 
+    def lend(self, name: str, rows: pa.Table) -> None:
+        """Let a name stand for the rows of an Arrow table in the queries to come."""
+        self.expect_open()
+        if self._lender is None:
+            self._lender = Lender(self.connection)
+        self._lender.lend(name, rows)
+
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append the rows of an Arrow table, column by column in the table's order."""
         if rows.num_rows:
-            self.connection.register("inserted", rows)
-            self.connection.execute(f"INSERT INTO {table} SELECT * FROM inserted")
+            inserted = table.replace("state.", "new_")
+            self.lend(inserted, rows)
+            self.connection.execute(f"INSERT INTO {table} SELECT * FROM {inserted}")
+
+    def set_progress(self, **values: int) -> None:
+        """Write some of the numbers that pushes change: columns of the one row of `progress`."""
+        written = ", ".join(f"{name} = {int(value)}" for name, value in values.items())
+        self.connection.execute(f"UPDATE state.progress SET {written}")
 
     def set_meta(self, **values: int) -> None:
-        """Write numbers that are kept by name."""
-        rows = ", ".join("(?, ?)" for _ in values)
-        self.connection.execute(
-            f"INSERT INTO state.meta VALUES {rows}"
-            " ON CONFLICT (key) DO UPDATE SET value = excluded.value",
-            [part for item in values.items() for part in item],
-        )
+        """Write numbers that are kept by name and hardly ever change."""
+        for item in values.items():
+            self.connection.execute("DELETE FROM state.meta WHERE key = ?", item[:1])
+            self.connection.execute("INSERT INTO state.meta VALUES (?, ?)", item)
 
     # -- Reading ---------------------------------------------------------------------------
 
@@ -272,7 +291,13 @@ class Store:
         """Return the answer of a user's query; what is wrong with it DuckDB says."""
         return self.connection.sql(query).to_arrow_table()
 
+    def progress(self, name: str) -> int:
+        """Return one of the numbers that pushes change."""
+        ((value,),) = self.fetch(f"SELECT {name} FROM state.progress")
+        return int(value)
+
     def meta(self, key: str, default: int = 0) -> int:
+        """Return a number that is kept by name."""
         rows = self.fetch("SELECT value FROM state.meta WHERE key = ?", [key])
         return int(rows[0][0]) if rows else default
 
@@ -301,6 +326,7 @@ class Store:
         """Return this store for another thread: a connection of its own to the database."""
         other = copy.copy(self)
         other._own = False
+        other._lender = None
         with self.telling():
             other._connection = self.connection.cursor()
             if self.path is not None:

@@ -107,7 +107,7 @@ class Streams:
         rows = pa.table(
             {"name": list(needed), "lateness": pa.array(list(needed.values()), pa.int64())}
         )
-        self._store.connection.register("needed", rows)
+        self._store.lend("needed", rows)
         self._store.connection.execute(
             "INSERT INTO state.stream (name, lateness, live)"
             " SELECT name, lateness, false FROM needed"

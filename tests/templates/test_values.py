@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from templates.lending import Lender
 from templates.registry import SCHEMA
-from templates.values import intern_values, key_of
+from templates.values import Values, key_of
 
 
 def weak(text: str, salt: int) -> int:
@@ -28,9 +29,10 @@ def test_equal_keys_mean_equal_texts(
     connection: duckdb.DuckDBPyConnection, batches: list[list[str]]
 ) -> None:
     connection.execute("DELETE FROM state.value")
+    values = Values(connection, Lender(connection), weak)
     keys: dict[str, int] = {}
     for batch in batches:
-        interned = intern_values(connection, batch, weak)
+        interned = values.intern(batch)
         for text, key, known in zip(batch, interned.keys.tolist(), interned.known, strict=True):
             assert known == (text in keys)
             assert keys.setdefault(text, key) == key

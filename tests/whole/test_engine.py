@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xscl
+from tests.joining import in_database
 from tests.oracle import Match
 from tests.strategies import Push, Unsubscribe
 from tests.whole import strategies as drawn
@@ -62,14 +63,16 @@ class Player:
 
     def play(self, engine: xscl.Engine, events: Sequence[Event], cuts: Sequence[bool]) -> None:
         """Have an engine take events, with documents in batches."""
-        for item in _batches(events, cuts):
+        for number, item in enumerate(_batches(events, cuts)):
             match item:
                 case Subscribe(Subscription(name, query, updates)):
                     engine.subscribe(name, query.text(), updates=updates)
                 case Unsubscribe(name):
                     engine.unsubscribe(name)
                 case list():
-                    self._deliver(engine.push([_document(push) for push in item]))
+                    with in_database((number + len(events)) % 2 == 0):
+                        pushed = engine.push([_document(push) for push in item])
+                    self._deliver(pushed)
 
     def flush(self, engine: xscl.Engine) -> None:
         """End the history."""

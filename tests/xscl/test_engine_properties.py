@@ -25,6 +25,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
 import xscl
+from tests.joining import in_database
 from tests.oracle import Match, arrivals, matches, predicate_variables, replay
 from tests.strategies import (
     And,
@@ -128,14 +129,16 @@ def _play(
 ) -> list[Delivered]:
     queries = {subscription.name: subscription.query for subscription in case.subscriptions}
     found = list[Delivered]()
-    for item in _batches(events, cuts):
+    for number, item in enumerate(_batches(events, cuts)):
         match item:
             case Subscribe(Subscription(name, query, updates)):
                 engine.subscribe(name, query.text(), updates=updates)
             case Unsubscribe(name):
                 engine.unsubscribe(name)
             case list():
-                for made in engine.push([_pushed(push) for push in item]):
+                with in_database((number + len(case.events)) % 2 == 0):
+                    pushed = engine.push([_pushed(push) for push in item])
+                for made in pushed:
                     found.append(_delivered(made, queries[made.subscription]))
     return found
 

@@ -47,6 +47,7 @@ def test_the_segment_only_moves_on_and_survives(store: Store) -> None:
     ledger = Ledger(store)
     for number, segment in ((1, 7), (2, 4), (3, 0)):
         ledger.enter(Batch("q", number, segment))
+    store.set_progress(segment=ledger.segment)  # as every push does
     assert (ledger.segment, Ledger(store).segment) == (7, 7)
     ledger.enter(Batch(DIRECT, 9))  # as the direct consumer of an earlier release
     assert Ledger(store).segment == 9

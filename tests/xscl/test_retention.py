@@ -383,9 +383,7 @@ def test_within_their_time_documents_are_recognised_and_later_they_are_new() -> 
         (again,) = engine.push(one)
         assert again.documents == ("one",)
         assert numbers(engine, "SELECT id FROM documents ORDER BY id") == ["d70", "d90", "one"]
-        assert numbers(
-            engine, "SELECT value FROM state.meta WHERE key = 'documents_forgotten'"
-        ) == [3]
+        assert numbers(engine, "SELECT documents_forgotten FROM state.progress") == [3]
 
 
 def test_a_document_that_something_refers_to_is_recognised_for_ever() -> None:

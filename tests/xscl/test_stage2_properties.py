@@ -1,4 +1,4 @@
-"""Every way of joining gives what the oracle says: Algorithm 1, and heavy values selectively."""
+"""Every way of joining gives what the oracle says: in memory, selectively, Algorithm 1."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xscl
-from templates import processor, views
+from templates import fewrows, processor, views
+from tests.joining import in_database
 from tests.oracle import matches
 from tests.strategies import Case, cases
 from tests.xscl.test_engine_properties import run
@@ -27,9 +28,19 @@ def agrees(case: Case, cuts: list[bool]) -> None:
 @few
 @given(case=cases(), cuts=CUTS)
 def test_joining_heavy_values_selectively(case: Case, cuts: list[bool]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, in_database():
         patch.setattr(processor, "HEAVY", -1)
         patch.setattr(views, "HEAVY", 0)
+        agrees(case, cuts)
+
+
+@few
+@given(case=cases(), cuts=CUTS)
+def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fewrows, "FEW_NUMBERS", 1)
+        patch.setattr(fewrows, "FEW_ROWS", 12)
+        patch.setattr(fewrows, "MANY_ANSWERS", 3)
         agrees(case, cuts)
 
 

@@ -1,0 +1,108 @@
+"""Stage 2 for a batch that meets few rows: they are read, and joined in memory.
+
+What is read of the database are the kept bindings with the batch's values, their
+documents' times, and R_T of the templates that can fire, once for as long as
+it does not change.  `templates.inmemory` joins them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from templates.columns import Column, Columns, Index, chosen
+from templates.inmemory import Registered, answers, several
+from templates.lending import Lender
+from templates.registry import Members, Registry, r_t
+
+FEW_VALUES = 64
+"""Values of a batch up to which what is kept with them is read."""
+FEW_NUMBERS = 8
+"""Numbers up to which a query names them; a join with more takes less time to plan."""
+FEW_ROWS = 4096
+"""Kept rows, and value joins, up to which a batch is joined in memory."""
+MANY_ANSWERS = 1_000_000
+"""Rows from which on the joins of a template's R_T are left to the database."""
+
+
+class FewRows:
+    """Reads what a small batch meets, and answers the templates' queries over it."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, lender: Lender, registry: Registry
+    ) -> None:
+        self._connection = connection
+        self._lender = lender
+        self._registry = registry
+        self._registered: dict[int, tuple[int, Registered]] = {}
+
+    def kept(self, keys: Column) -> Columns | None:
+        """Return what is kept with the values of some bindings, and its times; None if too much.
+
+        Columns: those of `batch_side`.
+        """
+        wanted = np.unique(keys)
+        if len(wanted) > FEW_VALUES:
+            return None
+        bindings = self._fetch(
+            "SELECT doc, pair, node1, node2, key FROM state.binding"
+            f" WHERE key IN ({self._among(wanted)}) LIMIT {FEW_ROWS + 1}"
+        )
+        if len(bindings["doc"]) > FEW_ROWS or Index(bindings["key"]).count(keys) > FEW_ROWS:
+            return None
+        docs, place = np.unique(bindings["doc"], return_inverse=True)
+        times = self._fetch(
+            "SELECT start, ts, clock, rank, base FROM state.times"
+            f" WHERE doc IN ({self._among(docs)}) ORDER BY doc"
+        )
+        return {**bindings, **chosen(times, place)}
+
+    def found(self, joins: Columns, members: Sequence[Members]) -> dict[int, Columns] | None:
+        """Return R_out of each template that has rows, by its number; None if it is too much."""
+        others = self._bindings_of(joins) if any(m.others for m in members) else None
+        left, right = set(joins["pair1"].tolist()), set(joins["pair2"].tolist())
+        if others is not None:
+            either = set(others["pair"].tolist())
+            left, right = left | either, right | either
+        firing = [m for m in members if m.can_fire(left, right)]
+        apart = several(joins) if any(m.several for m in firing) else joins
+        asked = [(m, self._of(m), apart if m.several else joins) for m in firing]
+        if any(rows.by("e0").count(read["pairs"]) > MANY_ANSWERS for _, rows, read in asked):
+            return None
+        found = {
+            m.template.number: answers(m.template.graph, rows, read, others or joins)
+            for m, rows, read in asked
+        }
+        return {number: rows for number, rows in found.items() if len(rows["qid"])}
+
+    def _bindings_of(self, joins: Columns) -> Columns:
+        """Return all bindings of the documents of some value joins."""
+        docs = np.unique(np.concatenate((joins["doc1"], joins["doc2"])))
+        return self._fetch(
+            "SELECT doc, pair, node1, node2, key FROM state.binding"
+            f" WHERE doc IN ({self._among(docs)})"
+        )
+
+    def _of(self, members: Members) -> Registered:
+        """Return a template's R_T."""
+        number = members.template.number
+        changes, rows = self._registered.get(number, (-1, None))
+        if rows is None or changes != members.changes:
+            rows = Registered(self._fetch(f"SELECT * EXCLUDE (apart) FROM {r_t(number)}"))
+            self._registered[number] = members.changes, rows
+        return rows
+
+    def _among(self, numbers: Column) -> str:
+        """Return SQL for some keys or documents, to be put in brackets."""
+        if len(numbers) <= FEW_NUMBERS:
+            return ", ".join(str(number) for number in numbers.tolist()) or "NULL"
+        name = f"asked_{numbers.dtype}"
+        self._lender.lend(name, pa.table({"number": numbers}))
+        return f"SELECT number FROM {name}"
+
+    def _fetch(self, query: str) -> Columns:
+        found = self._connection.execute(query).fetchnumpy()
+        return {name: np.ma.filled(column, 0) for name, column in found.items()}

@@ -1,0 +1,203 @@
+"""The same joins as `templates.views` and `templates.conjunctive`, in memory, for few rows.
+
+A push of a few documents meets a handful of kept rows, and the queries that join
+them in the database are planned for longer than they run.  `value_joins` is R_vj
+and `Body` the conjunctive query of a template; both are read side by side with
+the SQL, which says the same for any number of rows.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from templates.columns import Column, Columns, Index, chosen, equal_rows
+from templates.conjunctive import OPERATORS
+from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph
+from templates.views import Bounds, both
+
+FOLLOWED_BY = OPERATORS["FOLLOWED BY"]
+
+
+def value_joins(left: Columns, right: Columns, bounds: Bounds) -> Columns:
+    """Return R_vj of two sides (see `views.Side`): equal values of different documents."""
+    ones, others = equal_rows([left["key"]], [right["key"]])
+    one, other = chosen(left, ones), chosen(right, others)
+    forth, back = other["clock"] - one["ts"], one["clock"] - other["ts"]
+    ranks = one["rank"], other["rank"]
+    latest = np.maximum(forth, back)
+    age = np.where(ranks[0] < ranks[1], forth, np.where(ranks[0] > ranks[1], back, latest))
+    gap, lead = other["ts"] - one["ts"], other["start"] - one["ts"]
+    wanted = (one["base"] != other["base"]) & (abs(gap) <= bounds.window) & (age <= bounds.keep)
+    if bounds.forward_only:
+        wanted &= lead > 0
+    joins = {
+        "doc1": one["doc"],
+        "doc2": other["doc"],
+        "key": one["key"],
+        "pair1": one["pair"],
+        "above1": one["node1"],
+        "node1": one["node2"],
+        "pair2": other["pair"],
+        "above2": other["node1"],
+        "docs": both(one["doc"], other["doc"]),
+        "pairs": both(one["pair"].astype(np.int64), other["pair"]),
+        "node2": other["node2"],
+        "gap": gap,
+        "lead": lead,
+        "age": age,
+    }
+    return chosen(joins, wanted)
+
+
+def several(joins: Columns) -> Columns:
+    """Return the rows of R_vj of documents that have joins between at least two pairs of nodes."""
+    if not len(joins["docs"]):
+        return joins
+    _, documents = np.unique(joins["docs"], return_inverse=True)
+    order = np.argsort(documents, kind="stable")
+    starts = np.flatnonzero(np.diff(documents[order], prepend=-1))
+    differ = np.zeros(len(starts), dtype=bool)
+    for nodes in (joins["node1"][order], joins["node2"][order]):
+        differ |= np.minimum.reduceat(nodes, starts) < np.maximum.reduceat(nodes, starts)
+    return chosen(joins, differ[documents])
+
+
+class Registered:
+    """A template's R_T in memory, to be found by one of its columns."""
+
+    def __init__(self, columns: Columns) -> None:
+        self.columns = columns
+        self._indexes: dict[str, Index] = {}
+
+    def by(self, column: str) -> Index:
+        """Return the index of a column."""
+        if column not in self._indexes:
+            self._indexes[column] = Index(self.columns[column])
+        return self._indexes[column]
+
+
+class Body:
+    """A conjunctive query that is being answered: what its relations so far have in common.
+
+    `_rows` are rows of R_T; all other columns go along with them, one entry for each answer.
+    """
+
+    def __init__(self, graph: JoinGraph, registered: Registered) -> None:
+        self.graph = graph
+        self._registered = registered
+        self._pairs = list(graph.pairs())
+        self._rows: Column | None = None
+        self._documents: dict[int, Column] = {}
+        self._keys: dict[int, Column] = {}
+        self._nodes: dict[int, Column] = {}
+        self._joined: Columns = {}  # of the first row of R_vj
+
+    def read_value_join(self, number: int, joins: Columns, edge: Edge) -> None:
+        """Join R_vj for one comparison: it binds both nodes and those above them."""
+        docs = () if self._rows is None else ((self._joined["docs"], joins["docs"]),)
+        found = self._read(joins, f"e{number}", "pairs", docs)
+        if not number:
+            self._joined = found
+        for side, child in ((1, edge.left), (2, edge.right)):
+            parent = next(above for above, below in self._pairs if below == child)
+            self._documents.setdefault(side - 1, found[f"doc{side}"])
+            self._keys.setdefault(child, found["key"])
+            found = self._bind(parent, f"above{side}", found)
+            found = self._bind(child, f"node{side}", found)
+
+    def read_others(self, bindings: Columns) -> None:
+        """Join the bindings of the nodes that no comparison has bound yet."""
+        for index, (_, child) in enumerate(self._pairs):
+            if child not in self._keys:
+                self.read_pair(index, bindings)
+
+    def read_pair(self, index: int, bindings: Columns) -> None:
+        """Join the bindings of a pair of nodes."""
+        parent, child = self._pairs[index]
+        side = self.graph.nodes[child].side
+        known = self._documents.get(side)
+        docs = () if known is None else ((known, bindings["doc"]),)
+        found = self._read(bindings, f"p{index}", "pair", docs)
+        self._documents.setdefault(side, found["doc"])
+        self._keys[child] = found["key"]
+        found = self._bind(parent, "node1", found)
+        self._bind(child, "node2", found)
+
+    def differ(self) -> None:
+        """Keep what fulfils the comparisons that are no equalities."""
+        for edge in self.graph.edges:
+            if edge.operator != "=":
+                self._keep(self._keys[edge.left] != self._keys[edge.right])
+
+    def in_time(self) -> None:
+        """Keep what fulfils order, window and arrival: see `conjunctive._in_time`."""
+        gap, lead, age = (self._joined[name] for name in ("gap", "lead", "age"))
+        window, keep = self._column("wl"), self._column("keep")
+        followed = (lead > 0) & (gap <= window)
+        holds = np.where(self._column("op") == FOLLOWED_BY, followed, abs(gap) <= window)
+        self._keep(holds & (age <= keep))
+
+    def answer(self) -> Columns:
+        """Return R_out: qid, doc1, doc2, node1 ... noden, wl."""
+        nodes = {f"node{i + 1}": self._nodes[i] for i in range(len(self.graph.nodes))}
+        left = self._documents[LEFT]
+        return {
+            "qid": self._column("qid"),
+            "doc1": left,
+            "doc2": self._documents.get(RIGHT, left),
+            **nodes,
+            "wl": self._column("wl"),
+        }
+
+    # -- Parts -----------------------------------------------------------------------------
+
+    def _read(
+        self, relation: Columns, asked: str, column: str, equal: tuple[tuple[Column, Column], ...]
+    ) -> Columns:
+        """Join a relation one of whose columns is a column of R_T; return its rows."""
+        if self._rows is None:
+            which, self._rows = self._registered.by(asked).rows(relation[column])
+            return chosen(relation, which)
+        ours = [self._column(asked), *(one for one, _ in equal)]
+        theirs = [relation[column], *(other for _, other in equal)]
+        kept, which = equal_rows(ours, theirs)
+        self._keep(kept)
+        return chosen(relation, which)
+
+    def _bind(self, node: int, column: str, found: Columns) -> Columns:
+        """Bind a node to a column of the rows just read; return those of them that agree."""
+        values = found[column]
+        known = self._nodes.setdefault(node, values)
+        if known is values:
+            return found
+        agree = known == values
+        self._keep(agree)
+        return chosen(found, agree)
+
+    def _keep(self, rows: Column) -> None:
+        """Keep some of the answers so far, by their numbers or as a mask."""
+        assert self._rows is not None
+        self._rows = self._rows[rows]
+        self._joined = chosen(self._joined, rows)
+        for columns in (self._documents, self._keys, self._nodes):
+            for name, column in columns.items():
+                columns[name] = column[rows]
+
+    def _column(self, name: str) -> Column:
+        """Return a column of R_T for each answer."""
+        return self._registered.columns[name][self._rows]
+
+
+def answers(graph: JoinGraph, registered: Registered, joins: Columns, others: Columns) -> Columns:
+    """Return R_out of a two-sided template; see `conjunctive.query_over_views`.
+
+    `others` are all bindings of the documents that are joined.
+    """
+    body = Body(graph, registered)
+    for number, edge in enumerate(graph.equalities):
+        body.read_value_join(number, joins, edge)
+        if not number:
+            body.in_time()
+    body.read_others(others)
+    body.differ()
+    return body.answer()
