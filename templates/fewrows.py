@@ -1,8 +1,8 @@
 """Stage 2 for a batch that meets few rows: they are read, and joined in memory.
 
-What is read of the database are the kept bindings with the batch's values, their
-documents' times, and R_T of the templates that can fire, once for as long as
-it does not change.  `templates.inmemory` joins them.
+What is read of the database are the kept bindings with the batch's values, and
+R_T of the templates that can fire, once for as long as it does not change.
+`templates.inmemory` joins them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns import Column, Columns, Index, chosen
+from templates.columns import Column, Columns, Index
 from templates.inmemory import Registered, answers, several
 from templates.lending import Lender
 from templates.registry import Members, Registry, r_t
@@ -40,25 +40,17 @@ class FewRows:
         self._registered: dict[int, tuple[int, Registered]] = {}
 
     def kept(self, keys: Column) -> Columns | None:
-        """Return what is kept with the values of some bindings, and its times; None if too much.
-
-        Columns: those of `batch_side`.
-        """
+        """Return what is kept with the values of some bindings; None if it is too much."""
         wanted = np.unique(keys)
         if len(wanted) > FEW_VALUES:
             return None
-        bindings = self._fetch(
-            "SELECT doc, pair, node1, node2, key FROM state.binding"
+        kept = self._fetch(
+            "SELECT * EXCLUDE (first) FROM state.binding"
             f" WHERE key IN ({self._among(wanted)}) LIMIT {FEW_ROWS + 1}"
         )
-        if len(bindings["doc"]) > FEW_ROWS or Index(bindings["key"]).count(keys) > FEW_ROWS:
+        if len(kept["doc"]) > FEW_ROWS or Index(kept["key"]).count(keys) > FEW_ROWS:
             return None
-        docs, place = np.unique(bindings["doc"], return_inverse=True)
-        times = self._fetch(
-            "SELECT start, ts, clock, rank, base FROM state.times"
-            f" WHERE doc IN ({self._among(docs)}) ORDER BY doc"
-        )
-        return {**bindings, **chosen(times, place)}
+        return kept
 
     def found(self, joins: Columns, members: Sequence[Members]) -> dict[int, Columns] | None:
         """Return R_out of each template that has rows, by its number; None if it is too much."""

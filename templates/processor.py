@@ -23,7 +23,7 @@ from templates.inmemory import value_joins as value_joins_in_memory
 from templates.joingraph import JoinGraph
 from templates.lending import Lender
 from templates.registry import Members, Registry, r_t
-from templates.relations import BINDINGS, INFINITE, NODES, TIMES, VALUES, Witnesses
+from templates.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
 from templates.values import Hash, Values, key_of
 from templates.views import (
     BACKWARD,
@@ -76,7 +76,7 @@ class Processor:
         self._joins = 0  # value joins in the last push
         self._latest: int | None = None  # time of the latest document that was joined
         self.out: dict[int, pa.Table] = {}
-        self._register_batch(_no_rows())
+        self._lend_batch(*_nothing())
 
     # -- One batch -------------------------------------------------------------------------
 
@@ -88,14 +88,14 @@ class Processor:
         """
         values = witnesses.values
         interned = self._values.intern(values["strVal"].to_pylist())
-        keyed = _with_keys(witnesses, interned.keys)
-        self._register_batch(keyed)
-        self._store(*keyed)
+        bindings = _timed(witnesses, interned.keys)
+        self._lend_batch(bindings, witnesses.times)
+        self._store(bindings)
         self.out = {}
-        self._filter(witnesses.bindings)
+        self._filter(bindings)
         self._made = {}
-        common = interned.known | (values["docs"].to_numpy() > 1)
-        side = _side(keyed[0], witnesses, common)
+        common = pa.array(interned.known | (values["docs"].to_numpy() > 1))
+        side = bindings.filter(common.take(witnesses.bindings["value"]))
         if side.num_rows:
             self._join(side, witnesses.times)
         if witnesses.times.num_rows:
@@ -108,21 +108,14 @@ class Processor:
         They are complete for the pairs of variables and the documents that they have.
         """
         interned = self._values.intern(witnesses.values["strVal"].to_pylist())
-        keyed = _with_keys(witnesses, interned.keys)
-        self._register_batch(keyed)
-        for statement in (
+        bindings = _timed(witnesses, interned.keys)
+        self._lend_batch(bindings, witnesses.times)
+        self._connection.execute(
             "DELETE FROM state.binding b USING batch_binding w"
-            " WHERE (b.doc, b.pair) = (w.doc, w.pair)",
-            "UPDATE state.node SET key = w.key FROM batch_node w"
-            " WHERE (node.doc, node.node) = (w.doc, w.node) AND node.key IS NULL",
-        ):
-            self._connection.execute(statement)
-        self._store(
-            *keyed,
-            "(doc, node) NOT IN (SELECT doc, node FROM state.node)",
-            "doc NOT IN (SELECT doc FROM state.times)",
+            " WHERE (b.doc, b.pair) = (w.doc, w.pair)"
         )
-        self._register_batch(_no_rows())
+        self._store(bindings)
+        self._lend_batch(*_nothing())
         if witnesses.times.num_rows:
             self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
 
@@ -131,35 +124,19 @@ class Processor:
         for half in (FORWARD, BACKWARD):
             self.lender.lend(half.views.joins, self._made.get(half, JOINS.empty_table()))
 
-    def _register_batch(self, tables: tuple[pa.Table, ...]) -> None:
-        for name, table in zip(("binding", "node", "times"), tables, strict=True):
-            self.lender.lend(f"batch_{name}", table)
+    def _lend_batch(self, bindings: pa.Table, times: pa.Table) -> None:
+        self.lender.lend("batch_binding", bindings)
+        self.lender.lend("batch_times", times)
 
-    def _store(
-        self,
-        bindings: pa.Table,
-        nodes: pa.Table,
-        times: pa.Table,
-        new_node: str = "true",
-        new_time: str = "true",
-    ) -> None:
+    def _store(self, bindings: pa.Table) -> None:
         """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
         passing = self._registry.passing(pc.unique(bindings["pair"]).to_pylist())
         if passing:
             listed = pa.array(sorted(passing), pa.int32())
             bindings = bindings.filter(pc.invert(pc.is_in(bindings["pair"], listed)))
-            nodes, times = _referred(nodes, bindings), _of_documents(times, bindings)
-        if not bindings.num_rows:
-            return
-        for name, rows, new in (
-            ("binding", bindings, "true"),
-            ("node", nodes, new_node),
-            ("times", times, new_time),
-        ):
-            self.lender.lend(f"kept_{name}", rows)
-            self._connection.execute(
-                f"INSERT INTO state.{name} SELECT * FROM kept_{name} WHERE {new}"
-            )
+        if bindings.num_rows:
+            self.lender.lend("kept_binding", bindings)
+            self._connection.execute("INSERT INTO state.binding SELECT * FROM kept_binding")
 
     def _filter(self, bindings: pa.Table) -> None:
         """Evaluate the templates with one side, which see the batch only."""
@@ -237,7 +214,7 @@ class Processor:
         """Evaluate one pass without views (Algorithm 1)."""
         self._connection.execute(
             "CREATE OR REPLACE TEMP VIEW old_binding AS"
-            f" SELECT * FROM state.binding WHERE doc < {first}"
+            f" SELECT * FROM state.binding WHERE doc < {first};" + _BASE_VIEWS
         )
         sides = (_BATCH, _OLD) if half.right.old else (_KEPT, _BATCH)
         for members in live:
@@ -279,11 +256,11 @@ class Processor:
         bounds = pa.table({"pair": [p for p, _ in finite], "bound": [b for _, b in finite]})
         self.lender.lend("bounds", bounds.cast(_BOUNDS))
         ((deleted,),) = self._connection.execute(
-            "DELETE FROM state.binding USING bounds, state.times WHERE binding.pair = bounds.pair"
-            " AND times.doc = binding.doc AND times.ts < bounds.bound"
+            "DELETE FROM state.binding USING bounds WHERE binding.pair = bounds.pair"
+            " AND binding.ts < bounds.bound"
         ).fetchall()
         if deleted:
-            self._sweep()
+            self._values.sweep()
         return bool(deleted)
 
     def forget_pairs(self, pairs: Sequence[int]) -> None:
@@ -291,25 +268,25 @@ class Processor:
         if pairs:
             listed = ", ".join(str(int(pair)) for pair in pairs)
             self._connection.execute(f"DELETE FROM state.binding WHERE pair IN ({listed})")
-            self._sweep()
-
-    def _sweep(self) -> None:
-        """Delete nodes, times and values that no binding refers to."""
-        for statement in (
-            "DELETE FROM state.node WHERE (doc, node) NOT IN"
-            " (SELECT doc, unnest([node1, node2]) FROM state.binding)",
-            "DELETE FROM state.times WHERE doc NOT IN (SELECT doc FROM state.binding)",
-        ):
-            self._connection.execute(statement)
-        self._values.sweep()
+            self._values.sweep()
 
 
 _BOUNDS = pa.schema([("pair", pa.int32()), ("bound", pa.int64())])
 
 
-_KEPT = Base("state.binding", "state.node", "state.times")
-_OLD = Base("old_binding", "state.node", "state.times")
+_KEPT = Base("state.binding", "base_node", "base_times")
+_OLD = Base("old_binding", "base_node", "base_times")
 _BATCH = Base("batch_binding", "batch_node", "batch_times")
+
+_BASE_VIEWS = """
+CREATE OR REPLACE TEMP VIEW base_node AS
+    SELECT DISTINCT doc, node2 AS node, key FROM state.binding WHERE key IS NOT NULL;
+CREATE OR REPLACE TEMP VIEW batch_node AS
+    SELECT DISTINCT doc, node2 AS node, key FROM batch_binding WHERE key IS NOT NULL;
+CREATE OR REPLACE TEMP VIEW base_times AS
+    SELECT DISTINCT doc, start, ts, clock, rank, base FROM state.binding;
+"""
+"""R_doc of compared nodes, and R_docTS."""
 
 
 @lru_cache(maxsize=4096)
@@ -349,46 +326,17 @@ def _project(rows: pa.Table, graph: JoinGraph) -> pa.Table:
     )
 
 
-def _with_keys(
-    witnesses: Witnesses, keys: npt.NDArray[np.uint64]
-) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """Return bindings and nodes with keys in place of rows of values; and the times."""
+def _timed(witnesses: Witnesses, keys: npt.NDArray[np.uint64]) -> pa.Table:
+    """Return bindings as they are kept: with keys in place of rows of values, and times."""
+    bindings, times = witnesses.bindings, witnesses.times
     by_row = pa.array(keys, pa.uint64())
-    bindings, nodes = (
-        table.drop_columns("value").append_column("key", by_row.take(table["value"]))
-        for table in (witnesses.bindings, witnesses.nodes)
-    )
-    return bindings, nodes, witnesses.times
+    timed = bindings.drop_columns("value").append_column("key", by_row.take(bindings["value"]))
+    place = pa.array(np.searchsorted(times["doc"].to_numpy(), bindings["doc"].to_numpy()))
+    for name in times.column_names[1:]:
+        timed = timed.append_column(name, times[name].take(place))
+    return timed
 
 
-def _no_rows() -> tuple[pa.Table, pa.Table, pa.Table]:
-    nothing = Witnesses(*(schema.empty_table() for schema in (BINDINGS, NODES, TIMES, VALUES)))
-    return _with_keys(nothing, np.empty(0, dtype=np.uint64))
-
-
-def _side(bindings: pa.Table, witnesses: Witnesses, common: npt.NDArray[np.bool_]) -> pa.Table:
-    """Return the bindings of a batch with a value that can join, and their documents' times."""
-    rows = pa.array(common).take(witnesses.bindings["value"]).fill_null(False)
-    side, times = bindings.filter(rows), witnesses.times
-    place = np.searchsorted(times["doc"].to_numpy(), side["doc"].to_numpy())
-    for name in ("start", "ts", "clock", "rank", "base"):
-        side = side.append_column(name, times[name].take(pa.array(place)))
-    return side
-
-
-def _of_documents(times: pa.Table, bindings: pa.Table) -> pa.Table:
-    """Return the times of documents that some bindings are of."""
-    return times.filter(pc.is_in(times["doc"], pc.unique(bindings["doc"])))
-
-
-def _referred(nodes: pa.Table, bindings: pa.Table) -> pa.Table:
-    """Return the nodes that occur in some bindings."""
-    docs = bindings["doc"].to_numpy()
-    ends = [_place(docs, bindings[name].to_numpy()) for name in ("node1", "node2")]
-    places = _place(nodes["doc"].to_numpy(), nodes["node"].to_numpy())
-    return nodes.filter(pa.array(np.isin(places, np.concatenate(ends))))
-
-
-def _place(docs: Numbers, nodes: Numbers) -> Numbers:
-    """Return one number for a node and its document."""
-    return (docs << 31) | nodes
+def _nothing() -> tuple[pa.Table, pa.Table]:
+    nothing = Witnesses(*(schema.empty_table() for schema in (BINDINGS, TIMES, VALUES)))
+    return _timed(nothing, np.empty(0, dtype=np.uint64)), nothing.times

@@ -27,10 +27,9 @@ CREATE TABLE state.variable(id INTEGER, definition VARCHAR);
 CREATE TABLE state.pair(id INTEGER, var1 INTEGER, var2 INTEGER);
 CREATE TABLE state.template(id INTEGER, graph VARCHAR);
 CREATE TABLE state.value(key UBIGINT, strVal VARCHAR);
-CREATE TABLE state.times(
-    doc BIGINT, start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT, first BIGINT);
-CREATE TABLE state.node(doc BIGINT, node INTEGER, key UBIGINT);
-CREATE TABLE state.binding(doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT);
+CREATE TABLE state.binding(
+    doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT,
+    start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT, first BIGINT);
 """
 
 

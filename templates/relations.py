@@ -5,10 +5,13 @@ be joined.  Variables and string values are interned: a *pair* number stands
 for two adjacent variables, a *key* for a string value.  The public views
 (`R_bin`, `R_doc`, ...) show the texts again.
 
+R_doc has no table: a node's string value is that of the pairs which it is the second
+of.  Nor has R_docTS: what is kept of a pair has its document's times beside it, so that
+a join of two sides reads one relation on each.
+
 | here     | paper            | columns                                                    |
 |----------|------------------|------------------------------------------------------------|
 | bindings | R_binW           | doc, pair, node1, node2, value (row of node2's string value) |
-| nodes    | R_docW           | doc, node, value (NULL where no value is joined)           |
 | times    | R_docTSW         | doc, start, ts, clock, rank, base, first                   |
 | values   | strVal of R_docW | strVal (distinct), docs (documents of the batch that have it) |
 """
@@ -30,7 +33,6 @@ BINDINGS = pa.schema(
         ("value", pa.int32()),
     ]
 )
-NODES = pa.schema([("doc", pa.int64()), ("node", pa.int32()), ("value", pa.int32())])
 TIMES = pa.schema(
     [
         ("doc", pa.int64()),
@@ -58,7 +60,6 @@ class Witnesses:
     """
 
     bindings: pa.Table
-    nodes: pa.Table
     times: pa.Table
     values: pa.Table
 

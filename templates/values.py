@@ -65,10 +65,10 @@ class Values:
         return Interned(keys, known)
 
     def sweep(self) -> None:
-        """Delete the texts that no kept node has."""
+        """Delete the texts that no kept binding has."""
         self._connection.execute(
             "DELETE FROM state.value WHERE key NOT IN"
-            " (SELECT key FROM state.node WHERE key IS NOT NULL)"
+            " (SELECT key FROM state.binding WHERE key IS NOT NULL)"
         )
         self._seen = None
 

@@ -79,7 +79,7 @@ def both(one: Numbers, other: Numbers) -> Numbers:
 class Side:
     """Where the rows of one side come from, and whether only those before the batch count.
 
-    The batch has `side`: its bindings with a value that can join, and their times.
+    Of the batch `side` has the bindings with a value that can join.
     """
 
     bindings: str
@@ -87,15 +87,11 @@ class Side:
     old: bool = False
 
     def joinable(self, first_of_batch: int) -> str:
-        """Return the query of the bindings with a value that can join, with their times."""
+        """Return the query of the bindings with a value that can join."""
         if self.side is not None:
             return f"SELECT * FROM {self.side}"
-        before = f" WHERE b.doc < {first_of_batch}" if self.old else ""
-        return (
-            "SELECT b.doc, b.pair, b.node1, b.node2, b.key, d.start, d.ts, d.clock, d.rank, d.base"
-            f" FROM (SELECT * FROM {self.bindings} SEMI JOIN common USING (key)) b"
-            f" JOIN state.times d ON d.doc = b.doc{before}"
-        )
+        before = f" WHERE doc < {first_of_batch}" if self.old else ""
+        return f"SELECT * FROM {self.bindings} SEMI JOIN common USING (key){before}"
 
     def of_documents(self, documents: str, first_of_batch: int) -> str:
         """Return the query of all bindings of some documents."""

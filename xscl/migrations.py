@@ -110,11 +110,27 @@ def _one_row_of_progress(run: Run) -> None:
     run("ALTER TABLE state.kept_meta RENAME TO meta")
 
 
+def _one_table_of_join_state(run: Run) -> None:
+    """Put the times beside the bindings; nodes and their values are in the bindings anyway."""
+    run(
+        "CREATE TABLE state.kept_binding AS SELECT b.*, t.* EXCLUDE (doc)"
+        " FROM state.binding b JOIN state.times t USING (doc)"
+    )
+    for table in ("binding", "times", "node"):
+        run(f"DROP TABLE state.{table}")
+    run("ALTER TABLE state.kept_binding RENAME TO binding")
+
+
+def _to_4(run: Run) -> None:
+    _one_row_of_progress(run)
+    _one_table_of_join_state(run)
+
+
 COUNTS_FROM = 3
 """The version since which stores count their commits."""
 
 OLDEST = 2
-STEPS: tuple[Step, ...] = (_to_3, _one_row_of_progress)
+STEPS: tuple[Step, ...] = (_to_3, _to_4)
 """The first leads from `OLDEST` to the next version, and so on."""
 
 VERSION = OLDEST + len(STEPS)

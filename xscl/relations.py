@@ -24,16 +24,29 @@ from xscl.streams import Streams
 PUBLISHED = f"rank % {LEVELS} <> 0"
 """Whether a document is what a subscription published: those that arrive begin a rank."""
 
+
+def _nodes(bindings: str) -> str:
+    """Return the query of the nodes of bindings, with the key of those that are compared."""
+    return (
+        "SELECT doc, node, max(key) AS key FROM ("
+        f"SELECT doc, node1 AS node, NULL::UBIGINT AS key FROM {bindings}"
+        f" UNION ALL SELECT doc, node2, key FROM {bindings}) GROUP BY doc, node"
+    )
+
+
 VIEWS = f"""
 CREATE OR REPLACE TEMP VIEW R_docTS AS
-    SELECT d.id AS docid, t.ts AS timestamp FROM state.times t JOIN state.document d USING (doc);
+    SELECT d.id AS docid, t.ts AS timestamp
+    FROM (SELECT DISTINCT doc, ts FROM state.binding) t JOIN state.document d USING (doc);
 CREATE OR REPLACE TEMP VIEW R_docTSW AS
     SELECT d.id AS docid, t.ts AS timestamp FROM batch_times t JOIN state.document d USING (doc);
 CREATE OR REPLACE TEMP VIEW R_doc AS
-    SELECT d.id AS docid, n.node, v.strVal FROM state.node n JOIN state.document d USING (doc)
+    SELECT d.id AS docid, n.node, v.strVal
+    FROM ({_nodes("state.binding")}) n JOIN state.document d USING (doc)
     LEFT JOIN state.value v USING (key);
 CREATE OR REPLACE TEMP VIEW R_docW AS
-    SELECT d.id AS docid, n.node, v.strVal FROM batch_node n JOIN state.document d USING (doc)
+    SELECT d.id AS docid, n.node, v.strVal
+    FROM ({_nodes("batch_binding")}) n JOIN state.document d USING (doc)
     LEFT JOIN state.value v USING (key);
 CREATE OR REPLACE TEMP VIEW named_pair AS
     SELECT p.id AS pair, v1.definition AS var1, v2.definition AS var2 FROM state.pair p

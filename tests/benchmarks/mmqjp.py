@@ -23,7 +23,7 @@ import pyarrow as pa
 from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
 from templates import processor as stage2
 from templates.registry import SCHEMA, Registry
-from templates.relations import BINDINGS, NODES, TIMES, VALUES, Pair
+from templates.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.values import Values
 from tests.benchmarks.harness import REPEATS, interleaved, require_equal, seconds
 from tests.benchmarks.sequential import FORMS, WITH_JOINS, Found, Sequential
@@ -125,15 +125,9 @@ def witnesses(schema: Schema, stream: str, doc: int, pairs: Iterable[Pair]) -> W
         if first == stream:
             value = leaves.index(int(lower)) if int(lower) in leaves else None
             rows.append((doc, pair.number, int(upper), int(lower), value))
-    nodes = [
-        (doc, number, leaves.index(number) if number in leaves else None)
-        for number in range(len(schema.parents))
-    ]
     values = [(f"the string value of leaf {leaf}", 1) for leaf in leaves]
     times = [(doc, doc, doc, doc - 1, doc, doc, doc)]
-    return Witnesses(
-        _table(rows, BINDINGS), _table(nodes, NODES), _table(times, TIMES), _table(values, VALUES)
-    )
+    return Witnesses(_table(rows, BINDINGS), _table(times, TIMES), _table(values, VALUES))
 
 
 def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
@@ -191,7 +185,7 @@ class Shared:
 
 
 def _nothing() -> list[pa.Table]:
-    return [schema.empty_table() for schema in (BINDINGS, NODES, TIMES, VALUES)]
+    return [schema.empty_table() for schema in (BINDINGS, TIMES, VALUES)]
 
 
 # -- One measurement -----------------------------------------------------------------------

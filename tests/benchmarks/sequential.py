@@ -70,13 +70,17 @@ class Sequential:
 
 
 _READY = {
-    "seq_right": "FROM batch_binding",
-    "seq_node": "FROM batch_node",
+    "seq_right": "SELECT doc, pair, node1, node2, key FROM batch_binding",
+    "seq_node": "SELECT DISTINCT doc, node2 AS node, key FROM batch_binding WHERE key IS NOT NULL",
+    "seq_kept": "SELECT doc, pair, node1, node2, key FROM state.binding",
+    "seq_kept_node": "SELECT DISTINCT doc, node2 AS node, key FROM state.binding"
+    " WHERE key IS NOT NULL",
+    "seq_kept_times": "SELECT DISTINCT doc, ts FROM state.binding",
     "seq_times": "FROM batch_times",
-    "seq_l": "SELECT b.*, t.ts FROM state.binding b JOIN state.times t USING (doc)"
-    " WHERE key IN (SELECT key FROM batch_node)",
-    "seq_r": "SELECT b.*, t.ts FROM batch_binding b JOIN batch_times t USING (doc)"
-    " WHERE key IN (SELECT key FROM state.node)",
+    "seq_l": "SELECT doc, pair, node1, node2, key, ts FROM state.binding"
+    " WHERE key IN (SELECT key FROM batch_binding)",
+    "seq_r": "SELECT doc, pair, node1, node2, key, ts FROM batch_binding"
+    " WHERE key IN (SELECT key FROM state.binding)",
     "seq_vj": "SELECT l.doc AS doc0, r.doc AS doc1, l.pair AS pair0, r.pair AS pair1,"
     " l.node1 AS above0, r.node1 AS above1, l.node2 AS node0, r.node2 AS node1"
     " FROM seq_l l JOIN seq_r r ON l.key = r.key WHERE l.ts < r.ts",
@@ -120,7 +124,7 @@ def over_base(graph: JoinGraph, pairs: Sequence[str]) -> str:
     body, compared, keys = _Body(), graph.compared(), {}
     for number, (_, lower) in enumerate(graph.pairs()):
         side = graph.nodes[lower].side
-        relation, nodes = (("state.binding", "state.node"), ("seq_right", "seq_node"))[side]
+        relation, nodes = (("seq_kept", "seq_kept_node"), ("seq_right", "seq_node"))[side]
         alias = body.read_pair(graph, number, relation, pairs[number])
         if lower in compared:
             body.tables.append(f"{nodes} d{lower}")
@@ -128,7 +132,7 @@ def over_base(graph: JoinGraph, pairs: Sequence[str]) -> str:
             keys[lower] = f"d{lower}.key"
     for edge in graph.edges:
         body.equal(keys[edge.left], keys[edge.right])
-    body.tables.extend(("state.times t0", "seq_times t1"))
+    body.tables.extend(("seq_kept_times t0", "seq_times t1"))
     body.equal("t0.doc", body.documents[0])
     body.equal("t1.doc", body.documents[1])
     body.conditions.append("t0.ts < t1.ts")
@@ -141,7 +145,7 @@ def over_sides(graph: JoinGraph, pairs: Sequence[str]) -> str:
     keys = {}
     for number, (_, lower) in enumerate(graph.pairs()):
         side = graph.nodes[lower].side
-        wide = ("state.binding", "seq_right")[side]
+        wide = ("seq_kept", "seq_right")[side]
         relation = ("seq_l", "seq_r")[side] if lower in compared else wide
         alias = body.read_pair(graph, number, relation, pairs[number])
         if lower in compared:
@@ -168,7 +172,7 @@ def over_joins(graph: JoinGraph, pairs: Sequence[str]) -> str:
             body.equal(document, body.documents.setdefault(side, document))
     for number, (_, lower) in enumerate(graph.pairs()):
         if lower not in compared:
-            wide = ("state.binding", "seq_right")[graph.nodes[lower].side]
+            wide = ("seq_kept", "seq_right")[graph.nodes[lower].side]
             body.read_pair(graph, number, wide, pairs[number])
     return body.sql(graph)
 

@@ -206,7 +206,7 @@ def test_removing_frees_the_state(engine: xscl.Engine) -> None:
     assert (count(engine, "R_bin"), count(engine, "R_doc")) == (1, 1)
     assert before == (3, 4)
     engine.unsubscribe("keep")
-    for table in ("variable", "pair", "template", "value", "times", "node", "binding", "text"):
+    for table in ("variable", "pair", "template", "value", "binding", "text"):
         assert count(engine, f"state.{table}") == 0, table
 
 

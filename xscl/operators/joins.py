@@ -225,7 +225,6 @@ def _united(batch: Sequence[Witnesses]) -> Witnesses:
     rows: dict[str, int] = {}
     counts: list[int] = []
     bindings: list[pa.Table] = []
-    nodes: list[pa.Table] = []
     for one in batch:
         moved = []
         for text, docs in zip(*(column.to_pylist() for column in one.values.columns), strict=True):
@@ -235,9 +234,8 @@ def _united(batch: Sequence[Witnesses]) -> Witnesses:
             counts[row] += docs
             moved.append(row)
         by_row = pa.array(moved, pa.int32())
-        for table, united in ((one.bindings, bindings), (one.nodes, nodes)):
-            at = table.schema.get_field_index("value")
-            united.append(table.set_column(at, "value", by_row.take(table["value"])))
+        at = one.bindings.schema.get_field_index("value")
+        bindings.append(one.bindings.set_column(at, "value", by_row.take(one.bindings["value"])))
     values = pa.table([pa.array(list(rows), pa.string()), pa.array(counts, pa.int32())], VALUES)
     times = pa.concat_tables([one.times for one in batch]).sort_by("doc")
-    return Witnesses(pa.concat_tables(bindings), pa.concat_tables(nodes), times, values)
+    return Witnesses(pa.concat_tables(bindings), times, values)

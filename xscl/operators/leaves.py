@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from templates.relations import BINDINGS, NODES, TIMES, VALUES, Pair, Witnesses
+from templates.relations import BINDINGS, TIMES, VALUES, Pair, Witnesses
 from xscl.composites import Composite, item_at
 from xscl.language.parser import parse_operand
 from xscl.language.scope import leaves
@@ -68,7 +68,6 @@ class Leaves:
     def witnesses(self, arrived: Sequence[tuple[int, int, Composite]]) -> Witnesses:
         """Return the witnesses of composites, each with its number and its stream."""
         bindings: list[tuple[int, int, int, int, int]] = []
-        nodes: list[tuple[int, int, int | None]] = []
         values: dict[str, int] = {}
         documents: list[set[int]] = []
         for doc, stream, composite in arrived:
@@ -86,8 +85,6 @@ class Leaves:
                 for number, row in made[leaf]:
                     above = number if entry.alone else 0
                     bindings.append((doc, entry.pair, above, number, row))
-            nodes.append((doc, 0, None))
-            nodes.extend((doc, number, row) for rows in made.values() for number, row in rows)
         times = [
             (doc, one.start, one.ts, one.clock, one.rank, doc, one.first)
             for doc, _, one in sorted(arrived, key=lambda each: each[0])
@@ -95,7 +92,6 @@ class Leaves:
         counts = [(text, len(documents[row])) for text, row in values.items()]
         return Witnesses(
             _table(bindings, BINDINGS),
-            _table(nodes, NODES),
             _table(times, TIMES),
             _table(counts, VALUES),
         )

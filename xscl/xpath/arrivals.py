@@ -67,7 +67,7 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
             elsewhere.append((one.doc, one.part))
         else:
             columns.add(automaton, one.doc, one.streams, one.root)
-    bindings, nodes, values = placed(columns.tables(), elsewhere)
+    bindings, values = placed(columns.tables(), elsewhere)
     fields = zip(*times, strict=True) if times else [()] * len(TIMES)
     arrays = [pa.array(c, f.type) for c, f in zip(fields, TIMES, strict=True)]
-    return Witnesses(bindings, nodes, pa.table(arrays, schema=TIMES), values)
+    return Witnesses(bindings, pa.table(arrays, schema=TIMES), values)

@@ -2,7 +2,7 @@
 
 A portion numbers its documents from 0; which number each has in the order of
 arrival, and whether it is taken in at all, is known only where the batch is put
-together (`placed`).  On its way it is a file of three Arrow streams.
+together (`placed`).  On its way it is a file of two Arrow streams.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.xmlparse import parse
-from templates.relations import BINDINGS, NODES, VALUES
+from templates.relations import BINDINGS, VALUES
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.shred import Columns
 
@@ -34,14 +34,12 @@ Numbers = npt.NDArray[np.int64]
 class Portion:
     """The witnesses of some documents, by a version of the automaton.
 
-    `bindings`, `nodes` and `values` are as in `Witnesses`, where `doc` is the
-    place of a document in the portion; `refused` are the places of those that
-    are no XML.
+    `bindings` and `values` are as in `Witnesses`, where `doc` is the place of a
+    document in the portion; `refused` are the places of those that are no XML.
     """
 
     version: str
     bindings: pa.Table
-    nodes: pa.Table
     values: pa.Table
     refused: frozenset[int]
 
@@ -68,8 +66,8 @@ def portion_of(automaton: Automaton, version: str, documents: Sequence[Document]
             columns.add(automaton, place, document.streams, parse(document.xml))
         except MalformedDocument:
             refused.add(place)
-    bindings, nodes, values = columns.tables()
-    return Portion(version, bindings, nodes, values, frozenset(refused))
+    bindings, values = columns.tables()
+    return Portion(version, bindings, values, frozenset(refused))
 
 
 # -- As a file -----------------------------------------------------------------------------
@@ -83,11 +81,7 @@ def write_portion(path: Path, portion: Portion) -> None:
     }
     temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     with pa.OSFile(str(temporary), "wb") as file:
-        for table in (
-            portion.bindings.replace_schema_metadata(metadata),
-            portion.nodes,
-            portion.values,
-        ):
+        for table in (portion.bindings.replace_schema_metadata(metadata), portion.values):
             with pa.ipc.new_stream(file, table.schema) as writer:
                 writer.write_table(table)
     os.replace(temporary, path)
@@ -96,13 +90,12 @@ def write_portion(path: Path, portion: Portion) -> None:
 def read_portion(path: Path) -> Portion:
     """Return the portion in a file."""
     with pa.memory_map(str(path)) as file:
-        bindings, nodes, values = (pa.ipc.open_stream(file).read_all() for _ in range(3))
+        bindings, values = (pa.ipc.open_stream(file).read_all() for _ in range(2))
     metadata = bindings.schema.metadata
     refused = metadata[_REFUSED].decode()
     return Portion(
         metadata[_VERSION].decode(),
         bindings,
-        nodes,
         values,
         frozenset(map(int, refused.split(","))) if refused else frozenset(),
     )
@@ -112,9 +105,9 @@ def read_portion(path: Path) -> Portion:
 
 
 def placed(
-    tables: tuple[pa.Table, pa.Table, pa.Table], parts: Iterable[tuple[int, Part]]
-) -> tuple[pa.Table, pa.Table, pa.Table]:
-    """Return bindings, nodes and values, with those of documents that were shredded elsewhere.
+    tables: tuple[pa.Table, pa.Table], parts: Iterable[tuple[int, Part]]
+) -> tuple[pa.Table, pa.Table]:
+    """Return bindings and values, with those of documents that were shredded elsewhere.
 
     `parts` are the numbers of these documents and where to find them; of what
     else their portions hold nothing is taken.
@@ -124,15 +117,14 @@ def placed(
         numbers.setdefault(id(part.portion), (part.portion, {}))[1][part.place] = number
     if not numbers:
         return tables
-    bindings, nodes, values = [tables[0]], [tables[1]], [tables[2]["strVal"]]
-    offset = tables[2].num_rows
+    bindings, values = [tables[0]], [tables[1]["strVal"]]
+    offset = tables[1].num_rows
     for portion, by_place in numbers.values():
         bindings.append(_numbered(portion.bindings, by_place, offset))
-        nodes.append(_numbered(portion.nodes, by_place, offset))
         values.append(portion.values["strVal"])
         offset += portion.values.num_rows
     texts = pa.chunked_array([c for v in values for c in v.chunks], pa.string())
-    return _united(pa.concat_tables(bindings), pa.concat_tables(nodes), texts)
+    return _united(pa.concat_tables(bindings), texts)
 
 
 def _numbered(table: pa.Table, by_place: dict[int, int], offset: int) -> pa.Table:
@@ -151,17 +143,14 @@ def _numbered(table: pa.Table, by_place: dict[int, int], offset: int) -> pa.Tabl
     return taken if (docs >= 0).all() else taken.filter(pa.array(docs >= 0))
 
 
-def _united(
-    bindings: pa.Table, nodes: pa.Table, texts: pa.ChunkedArray
-) -> tuple[pa.Table, pa.Table, pa.Table]:
+def _united(bindings: pa.Table, texts: pa.ChunkedArray) -> tuple[pa.Table, pa.Table]:
     """Return the tables with one row for each distinct value that occurs, counted by documents."""
     distinct = texts.combine_chunks().dictionary_encode()
     rows = distinct.indices.to_numpy()
-    valued = nodes.filter(pc.is_valid(nodes["value"]))
-    docs = valued["doc"].to_numpy()
-    used = rows[valued["value"].to_numpy()]
-    both = np.unique(np.stack([used.astype(np.int64), docs]), axis=1)
-    occurring, counts = np.unique(both[0], return_counts=True)
+    valued = bindings.filter(pc.is_valid(bindings["value"]))
+    used = rows[valued["value"].to_numpy()].astype(np.int64)
+    pairs = np.unique((used << 32) | (valued["doc"].to_numpy() & 0xFFFFFFFF))
+    occurring, counts = np.unique(pairs >> 32, return_counts=True)
     renumbered = np.zeros(len(distinct.dictionary), np.int32)
     renumbered[occurring] = np.arange(len(occurring), dtype=np.int32)
     by_row = pa.array(renumbered[rows], pa.int32())
@@ -169,11 +158,6 @@ def _united(
         [distinct.dictionary.take(pa.array(occurring)), pa.array(counts, pa.int32())],
         schema=VALUES,
     )
-    return _valued(bindings, by_row, BINDINGS), _valued(nodes, by_row, NODES), values
-
-
-def _valued(table: pa.Table, by_row: pa.Array, schema: pa.Schema) -> pa.Table:
-    column = table.schema.get_field_index("value")
-    return table.set_column(column, "value", by_row.take(table["value"].combine_chunks())).cast(
-        schema
-    )
+    column = bindings.schema.get_field_index("value")
+    numbered = by_row.take(bindings["value"].combine_chunks())
+    return bindings.set_column(column, "value", numbered).cast(BINDINGS), values

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from lxml import etree
 
-from templates.relations import BINDINGS, NODES, VALUES
+from templates.relations import BINDINGS, VALUES
 from xscl.language.syntax import Condition, Operand, Path
 from xscl.residual import texts_of
 from xscl.xpath.navigate import holds, select
@@ -196,7 +196,6 @@ class Shape:
     firsts: tuple[int, ...]
     seconds: tuple[int, ...]
     wanted: tuple[int | None, ...]
-    nodes: frozenset[int]
     valued: tuple[int, ...]
     conditional: tuple[State, ...]
 
@@ -223,11 +222,10 @@ def _shape_of(walk: Walk) -> Shape:
     ]
     pairs, firsts, seconds, wanted = zip(*rows, strict=True) if rows else ((), (), (), ())
     valued = tuple(sorted({node for node in wanted if node is not None}))
-    nodes = frozenset(firsts) | frozenset(seconds)
     conditional = tuple(
         state for state in walk.found if any(not entry.plain for entry in state.entries.values())
     )
-    return Shape(pairs, firsts, seconds, wanted, nodes, valued, conditional)
+    return Shape(pairs, firsts, seconds, wanted, valued, conditional)
 
 
 class _Numbered(dict[str, int]):
@@ -244,7 +242,6 @@ class Columns:
     def __init__(self) -> None:
         self._bindings: tuple[list[int], list[int], list[int], list[int], list[int | None]]
         self._bindings = ([], [], [], [], [])
-        self._nodes: tuple[list[int], list[int], list[int | None]] = ([], [], [])
         self._rows = _Numbered()
         self._occurring: list[int] = []  # rows of values, once for each document that has them
 
@@ -265,7 +262,6 @@ class Columns:
         firsts.extend(shape.firsts)
         seconds.extend(shape.seconds)
         values.extend([None if node is None else value[node] for node in shape.wanted])
-        nodes = set(shape.nodes)
         for entry in (e for state in shape.conditional for e in walk.guarded(state)):
             rows = walk.rows(entry)
             if entry.derived is not None:
@@ -278,12 +274,7 @@ class Columns:
                 firsts.append(first)
                 seconds.append(second)
                 values.append(value[second] if entry.valued else None)
-                nodes.update((first, second))
         self._occurring.extend(set(value.values()))
-        ordered = sorted(nodes)
-        self._nodes[0].extend([doc] * len(ordered))
-        self._nodes[1].extend(ordered)
-        self._nodes[2].extend([value.get(node) for node in ordered])
 
     def _derive(
         self,
@@ -301,12 +292,11 @@ class Columns:
                 made.append((number if entry.alone else upper, number))
         return made
 
-    def tables(self) -> tuple[pa.Table, pa.Table, pa.Table]:
-        """Return bindings, nodes and values (see `templates.relations.Witnesses`)."""
+    def tables(self) -> tuple[pa.Table, pa.Table]:
+        """Return bindings and values (see `templates.relations.Witnesses`)."""
         documents = np.bincount(self._occurring, minlength=len(self._rows)).tolist()
         return (
             _table(self._bindings, BINDINGS),
-            _table(self._nodes, NODES),
             _table((list(self._rows), documents), VALUES),
         )
 
