@@ -14,9 +14,11 @@ import ipaddress
 import re
 import socket
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TypeAlias
+from queue import SimpleQueue
+from threading import Semaphore, Thread
+from typing import Any, TypeAlias
 
 import httpx
 
@@ -26,12 +28,14 @@ Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[str, ...]]]
 PORTS = frozenset({80, 443, 8080, 8443})
 """The ports that are fetched from without being listed: other services live on the others."""
 
+RESOLVING = 64
+"""Names that are resolved at the same time, at most."""
+
 _Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _HOST = re.compile(rb"[A-Za-z0-9._-]{1,255}|[0-9A-Fa-f:.]+")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LONGEST = 4_000
-_AT_ONCE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +55,52 @@ class Target:
 
 
 async def resolve(host: str, port: int) -> tuple[str, ...]:
-    """The addresses of a host by the system's resolver, in a thread of its own pool.
+    """The addresses of a host by the system's resolver, in a thread of its own.
 
-    A name server that does not answer holds a thread for half a minute; in the
-    pool that everything shares, a few such names would stop all feeds.
+    A name server that does not answer holds a thread for half a minute.  In the
+    pool that everything shares, a few such names would stop all feeds; and as the
+    interpreter waits for the threads of every pool, one would hold up its end.
     """
-    loop = asyncio.get_running_loop()
     ask = functools.partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
-    found = await loop.run_in_executor(_resolvers(), ask)
+    found = await asyncio.wrap_future(_resolvers().submit(ask))
     return tuple(dict.fromkeys(str(address[4][0]) for address in found))
 
 
+_Found: TypeAlias = list[tuple[Any, ...]]
+
+
+class _Resolvers:
+    """Threads that ask the system's resolver, and that the end of the process does not wait for."""
+
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[tuple[Callable[[], _Found], Future[_Found]]] = SimpleQueue()
+        self._idle = Semaphore(0)
+        self._started = 0
+
+    def submit(self, ask: Callable[[], _Found]) -> Future[_Found]:
+        """Ask as soon as a thread is free; another one is started if none is, up to a number."""
+        future: Future[_Found] = Future()
+        self._waiting.put((ask, future))
+        if not self._idle.acquire(blocking=False) and self._started < RESOLVING:
+            self._started += 1
+            Thread(target=self._work, name=f"resolve-{self._started}", daemon=True).start()
+        return future
+
+    def _work(self) -> None:
+        while True:
+            ask, future = self._waiting.get()
+            if future.set_running_or_notify_cancel():
+                try:
+                    future.set_result(ask())
+                except BaseException as error:
+                    future.set_exception(error)
+            del ask, future
+            self._idle.release()
+
+
 @functools.cache
-def _resolvers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_AT_ONCE, "resolve")
+def _resolvers() -> _Resolvers:
+    return _Resolvers()
 
 
 async def check(url: str, allowed: frozenset[str], resolve: Resolve) -> Target | Refused:

@@ -71,6 +71,18 @@ class SpoolInUse(SpoolError):
         super().__init__(message, "spool_in_use")
 
 
+class SegmentGone(SpoolError):
+    """There is no such segment, or not any more."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(f"there is no segment {path}: it was deleted or never written")
+        self.path = path
+
+    def __reduce__(self) -> tuple[type[SegmentGone], tuple[Path]]:
+        """How to pickle it: segments are also read in worker processes."""
+        return SegmentGone, (self.path,)
+
+
 class SegmentDamaged(SpoolError):
     """A segment does not hold what was written to it."""
 
@@ -90,12 +102,16 @@ class SegmentDamaged(SpoolError):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One segment of a spool: where it is, how many documents it has, when they arrived."""
+    """One segment of a spool: where it is, how many documents it has, when they arrived.
+
+    `size` are the bytes of the documents with all that belongs to them.
+    """
 
     number: int
     path: Path
     rows: int
     arrived: int
+    size: int
 
 
 class Spool:
@@ -185,14 +201,21 @@ class Spool:
         return found[:limit]
 
     def segments(self, after: int, limit: int | None = None) -> list[Segment]:
-        """The durable segments above `after`, in order, at most `limit` of them."""
-        return [self.segment(number) for number in self.numbers(after, limit)]
+        """The durable segments above `after`, in order, at most `limit` of them.
+
+        Those that are deleted meanwhile are left out.
+        """
+        found = []
+        for number in self.numbers(after, limit):
+            with suppress(SegmentGone):
+                found.append(self.segment(number))
+        return found
 
     def segment(self, number: int) -> Segment:
         """What the footer of the segment says, without reading its documents."""
         path = self._path(number)
         with _opened(path) as (_, footer):
-            return Segment(number, path, footer["rows"], footer["arrived"])
+            return Segment(number, path, footer["rows"], footer["arrived"], footer["bytes"])
 
     def read(self, number: int) -> list[Document]:
         """The documents of the segment in the order of their arrival, checked against its checksum.
@@ -420,7 +443,7 @@ def _opened(path: Path) -> Iterator[tuple[pa.MemoryMappedFile, dict[str, int]]]:
             entries = reader.metadata or {}
             yield source, {key: int(entries[key.encode()]) for key in _FOOTER}
     except FileNotFoundError as error:
-        raise SpoolError(f"there is no segment {path}: it was deleted or never written") from error
+        raise SegmentGone(path) from error
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise SegmentDamaged(path, str(error)) from error
 

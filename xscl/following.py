@@ -10,7 +10,8 @@ A round of polls:
 
 Steps 3 and 4 follow each other without a pause, so that the table of feeds knows the spool up to a
 segment and nothing after it.  What was fetched within one look goes together; when feeds are polled
-once, all of them do.  The items of a feed's first good poll are history.
+once, all of them do, up to so many answers or bytes.  The items of a feed's first good poll are
+history.
 
 Polls run beside one another, but of each registrable domain one at a time; a slow feed holds its
 place and its domain, and nobody else.  A server that asks to be left alone (`Retry-After`) is, for
@@ -65,27 +66,41 @@ def follow(
     """Follow a feed; return it, and those of its streams whose lateness could not be raised.
 
     An item may come as late as two polls take, one hour at least.  That has
-    to be known before a stream is subscribed to.
+    to be known before a stream is subscribed to; `prepare` makes up for a kill
+    between the two steps.
     """
     feed = feeds.add(url, stream=stream, tags=tags, every=every, headers=headers)
     return feed, allow_late(engine, [feed])
 
 
 def prepare(engine: Engine) -> None:
-    """Give the stream of all items its lateness before the first subscription reads it."""
-    engine.raise_lateness({EVERYTHING: lateness_of(EVERY)})
+    """Give streams of items their lateness before a subscription reads them.
+
+    That of all items has one before the first feed; the others have theirs since their feeds were
+    followed, unless the process was killed right then.
+    """
+    with Feeds(engine) as feeds:
+        needed = _needed(feeds)
+    engine.raise_lateness(
+        {**needed, EVERYTHING: max(lateness_of(EVERY), needed.get(EVERYTHING, 0))}
+    )
 
 
-def allow_late(engine: Engine, feeds: Sequence[Feed]) -> list[str]:
+def allow_late(engine: Engine, feeds: Iterable[Feed]) -> list[str]:
     """Raise the lateness of the feeds' streams as they need, and return those that could not be.
 
     A stream's lateness is fixed as soon as a subscription reads it.
     """
+    return engine.raise_lateness(_needed(feeds))
+
+
+def _needed(feeds: Iterable[Feed]) -> dict[str, int]:
+    """Return how late each stream has to be."""
     needed: dict[str, int] = {}
     for feed in feeds:
         for name in feed.streams:
             needed[name] = max(feed.lateness, needed.get(name, 0))
-    return engine.raise_lateness(needed)
+    return needed
 
 
 # -- Polling -------------------------------------------------------------------------------
@@ -101,6 +116,9 @@ USUAL = 1_000_000
 
 ROUND = 64_000_000
 """Bytes of answers after which polls of one round are taken to the spool before all have ended."""
+
+ANSWERS = 500
+"""Answers after which they are, however small: what servers said must outlive a kill."""
 
 _LOOK = 0.2  # seconds between two looks at what is due
 
@@ -347,10 +365,10 @@ class _Round:
     held: dict[str, int] = field(default_factory=dict)
 
     def add(self, answer: Answer) -> None:
-        """Keep an answer; if they are too large together, take them now."""
+        """Keep an answer; if they are too large together, or too many, take them now."""
         self.answers.append(answer)
         self.size += answer.size
-        if self.size > ROUND:
+        if self.size > ROUND or len(self.answers) >= ANSWERS:
             self.take()
 
     def take(self) -> None:

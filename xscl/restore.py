@@ -8,8 +8,10 @@ says that this is not finished, so that a kill in between leaves a store which
 refuses to open, never half of two.
 
 The spool stays if it is the one that the backup is of: what it has beyond the
-backup is consumed again, and documents that the store has are recognised.  The
-checkpoint of Spark is set aside: it is of a store that went further.
+backup is consumed again, and documents that the store has are recognised.  A
+spool that the backup lacks and that is lost begins anew, with numbers above all
+that the store knows.  The checkpoint of Spark is set aside: it is of a store
+that went further.
 """
 
 from __future__ import annotations
@@ -115,8 +117,8 @@ def restore(file: Path, home: Home, *, force: bool = False) -> Restored:
         staging.mkdir(mode=0o700)
         try:
             unpack(file, staging)
-            seen = _tried(Home(staging), backup)
-            return _put(Home(staging), home, backup, seen)
+            seen, segment = _tried(Home(staging), backup)
+            return _put(Home(staging), home, backup, seen, segment)
         finally:
             shutil.rmtree(staging, ignore_errors=True)
 
@@ -134,19 +136,32 @@ def _refuse_kept(home: Home) -> None:
         )
 
 
-def _tried(staging: Home, backup: Backup) -> Seen:
-    """Open the store that was unpacked and close it again; return what its mark has to say."""
+def _tried(staging: Home, backup: Backup) -> tuple[Seen, int]:
+    """Open the store that was unpacked and close it again.
+
+    Return what its mark has to say, and the last segment of the spool that it knows.
+    """
     with closing(Store(staging.database, keep_old=False)) as store:
         seen = store.seen()
         if seen.store != backup.store or seen.commits < backup.commits:
             raise BackupError("the store in the backup is not the one that its manifest says")
+        segment = max(backup.position, _appended(store))
     if log_path(staging.database).exists():
         raise BackupError(f"the store cannot be unpacked in {staging.path}", hint="make room there")
-    return seen
+    return seen, segment
 
 
-def _put(staging: Home, home: Home, backup: Backup, seen: Seen) -> Restored:
-    """Rename everything into place."""
+def _appended(store: Store) -> int:
+    """Return the last segment that feeds appended; the store may have consumed less, or more."""
+    made = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed_spool'"
+    if not store.fetch(made):
+        return 0
+    ((segment,),) = store.fetch("SELECT coalesce(max(segment), 0) FROM state.feed_spool")
+    return int(segment)
+
+
+def _put(staging: Home, home: Home, backup: Backup, seen: Seen, segment: int) -> Restored:
+    """Rename everything into place; the spool goes on after a segment, at least."""
     before = read_mark(home.database)
     ours = _is_ours(staging, home, backup, before)
     aside = Aside(home)
@@ -159,12 +174,12 @@ def _put(staging: Home, home: Home, backup: Backup, seen: Seen) -> Restored:
     aside.take(home.patterns)
     if not ours:
         aside.take(home.spool)
-    _merge(staging.spool, home.spool)
+    _merge(staging.spool, home.spool, segment)
     staging.database.rename(home.database)
     synchronise(home.path)
     write_mark(home.database, seen)
     spool = Spool(home.spool, read_only=True)
-    waiting = len(spool.numbers(min(backup.position, spool.latest())))
+    waiting = len(spool.numbers(backup.position))
     missing = max(0, spool.latest() - backup.position - waiting)
     return Restored(backup, aside.directory, tuple(aside.kept), waiting, missing)
 
@@ -179,13 +194,16 @@ def _is_ours(staging: Home, home: Home, backup: Backup, before: Seen | None) -> 
         there = home.spool / segment.name
         if there.exists() and sha256_of(there) != sha256_of(segment):
             return False
-    return before is not None or Spool(home.spool, read_only=True).latest() >= backup.position
+    return Spool(home.spool, read_only=True).latest() >= backup.position
 
 
-def _merge(source: Path, target: Path) -> None:
-    """Move segments to a spool that it lacks; `latest` becomes the higher of the two."""
+def _merge(source: Path, target: Path, known: int) -> None:
+    """Move segments to a spool that it lacks; `latest` becomes the highest number there is.
+
+    What the store knows counts, too: the next segment must not have a number that it has passed.
+    """
     target.mkdir(mode=0o700, exist_ok=True)
-    latest = max(Spool(one, read_only=True).latest() for one in (source, target))
+    latest = max(known, *(Spool(one, read_only=True).latest() for one in (source, target)))
     for segment in sorted(source.glob("*.arrow")):
         if not (target / segment.name).exists():
             segment.rename(target / segment.name)

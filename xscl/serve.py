@@ -2,12 +2,14 @@
 
 Three threads: the fetcher polls the feeds that are due; the main thread runs
 the consumer, with or without Spark, and hands matches on; the reporter writes
-status.json.  Whichever fails ends the service, and its error is the service's.
+status.json.  If one of the first two fails, that ends the service, and its error
+is the service's; a look that fails is told, and the next one may do better.
 `stop` finishes the batch in progress and drops polls in flight.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -16,8 +18,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
 
-from feeds.spool import Spool
+from feeds.spool import Spool, SpoolError
 from xscl.engine import Engine
+from xscl.errors import StoreError
 from xscl.followed import Feeds, ticks
 from xscl.following import Fetching, keep_polling
 from xscl.home import SERVICE, Home
@@ -25,8 +28,9 @@ from xscl.matches import Matches
 from xscl.pipeline import Consumer, DirectConsumer
 from xscl.retention import asked
 from xscl.sink import EngineSink
-from xscl.status import status
-from xscl.store import Store
+from xscl.status import Looks
+
+_log = logging.getLogger(__name__)
 
 REPORT = 0.5
 """Seconds between two looks at how the service is doing."""
@@ -71,9 +75,10 @@ class Service:
         ):
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(asked(engine.retention, *asked_now))
-            self._report(store)
+            looks = Looks(store, home)
+            self._report(looks)
             fetch = self._thread("fetcher", lambda: self._fetch(feeds, spool))
-            report = self._thread("reporter", lambda: self._keep_reporting(store, until))
+            report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
             try:
                 with self._consuming(engine, spool) as consumer:
                     self._consumer = consumer
@@ -85,7 +90,7 @@ class Service:
                 report.join()
             if self._errors:
                 raise self._errors[0]
-            self._report(store)
+            self._report(looks, whole=True)
 
     def stop(self) -> None:
         """Ask for the end; from any thread or signal handler."""
@@ -119,15 +124,25 @@ class Service:
     def _fetch(self, feeds: Feeds, spool: Spool) -> None:
         keep_polling(feeds, spool, self._serving.fetching, self._stopping)
 
-    def _keep_reporting(self, store: Store, until: threading.Event | None) -> None:
+    def _keep_reporting(self, looks: Looks, until: threading.Event | None) -> None:
+        said = ""
         while not self._stopping.wait(REPORT):
             last = until is not None and until.is_set()
-            if self._report(store) == 0 and last:
+            try:
+                waiting = self._report(looks)
+            except (SpoolError, StoreError, OSError) as error:
+                if until is not None:  # who waits for the end would wait for ever
+                    raise
+                if str(error) != said:
+                    said = str(error)
+                    _log.warning("how the service is doing cannot be told now: %s", said)
+                continue
+            if waiting == 0 and last:
                 self.stop()
 
-    def _report(self, store: Store) -> int:
+    def _report(self, looks: Looks, *, whole: bool = False) -> int:
         """Write status.json, and return how many documents wait."""
-        found = status(store, self._home)
+        found = looks.now(whole=whole)
         self._home.write_status({**found.as_dict(), "pid": os.getpid(), "written": ticks()})
         return found.waiting
 

@@ -12,8 +12,9 @@ document in it.  Whoever consumes the micro-batch maps segments and files
 
 Options: `path`, the directory of the spool; `after`, the segment after which
 a new query begins (default 0, the very beginning); `segments`, the most
-segments in one micro-batch; `patterns`, the directory of the patterns, without
-which nothing is shredded; `tasks`, the most shares.
+segments in one micro-batch; `bytes`, the most bytes in one of several segments;
+`patterns`, the directory of the patterns, without which nothing is shredded;
+`tasks`, the most shares.
 
 Spark runs this in Python processes of its own, which start with nothing but
 the pickled source: hence everything here is found again by import, and the
@@ -45,6 +46,12 @@ NAME = "xscl_spool"
 SEGMENTS = 64
 """The most segments in one micro-batch unless the option `segments` says otherwise."""
 
+BYTES = 64_000_000
+"""The most bytes in one micro-batch of several segments unless the option `bytes` says otherwise.
+
+Tasks parse them one document after the other; whoever consumes them has the texts only.
+"""
+
 FEW = 250
 """So many documents are one share: cutting them would cost more than it saves."""
 
@@ -59,6 +66,7 @@ class _Options:
     path: Path
     after: int
     segments: int
+    bytes: int
     patterns: Path | None
     tasks: int
 
@@ -81,6 +89,7 @@ class SpoolSource(DataSource):
                 Path(self.options["path"]),
                 int(self.options.get("after", 0)),
                 int(self.options.get("segments", SEGMENTS)),
+                int(self.options.get("bytes", BYTES)),
                 Path(self.options["patterns"]) if "patterns" in self.options else None,
                 int(self.options.get("tasks", 1)),
             )
@@ -119,13 +128,22 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = max(begin, min(end, self._target))
         match limit:
             case ReadAllAvailable():
-                most = None
+                spool.numbers(begin, 0)
+                return {"segment": end}
             case ReadMaxFiles():
-                most = limit.max_files
+                return {"segment": self._end(spool, begin, end, limit.max_files)}
             case _:
                 raise SpoolError(f"the source {NAME} knows no limit like {limit}")
+
+    def _end(self, spool: Spool, begin: int, end: int, most: int) -> int:
+        """The last of the next segments that are not too many or too large together, else `end`."""
         numbers = [number for number in spool.numbers(begin, most) if number <= end]
-        return {"segment": numbers[-1] if len(numbers) == most else end}
+        size = 0
+        for place, number in enumerate(numbers):
+            size += spool.segment(number).size
+            if place and size > self._options.bytes:
+                return numbers[place - 1]
+        return numbers[-1] if len(numbers) == most else end
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Shares of the documents between two offsets, equal and in order; of few, one share.

@@ -1,17 +1,25 @@
-"""How a service is doing, in numbers: what `xscl status` shows and status.json holds."""
+"""How a service is doing, in numbers: what `xscl status` shows and status.json holds.
+
+Most figures are counted from all that is kept, which takes the longer the more that is.  Whoever
+looks again and again (`Looks`) has what a person waits for as it is now: how far the spool was
+consumed, and what waits.  The rest is counted anew when something has changed and twenty times as
+long has passed as the last count took, a minute at most.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
-from feeds.spool import Spool, SpoolError
+from feeds.spool import Segment, Spool, SpoolError
 from xscl.documents import EARLIEST
 from xscl.home import Home
 from xscl.ledger import DIRECT, Ledger
+from xscl.mark import Seen, read_mark
 from xscl.relations import PUBLISHED
 from xscl.retention import kept
 from xscl.store import Store
@@ -107,6 +115,14 @@ class Status:
     waiting: int
     lag: float
 
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> Status:
+        """Return the figures that a process wrote; raises KeyError if it knows fewer.
+
+        One of a later release may have written more.
+        """
+        return cls(**{field.name: written[field.name] for field in fields(cls)})
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -149,31 +165,88 @@ def status(store: Store, home: Home) -> Status:
     A running engine may be at work in another thread: the store is one of its
     own (`Engine.store`), which sees whole batches only.
     """
-    counts = dict(zip(_NAMES, store.fetch(_COUNTS)[0], strict=True))
-    ledger = Ledger(store)
-    position = ledger.segment
-    direct = ledger.last(DIRECT) or 0
-    latest, waiting, oldest = _spooled(home, position)
+    return Looks(store, home).now()
+
+
+RATIO = 20
+"""Counting is at rest for so many times what it took."""
+
+LONGEST = 60.0
+"""Seconds after which what has changed is counted whatever it takes."""
+
+
+class Looks:
+    """Looks at the figures of one store, one after the other; `clock` tells seconds."""
+
+    def __init__(
+        self, store: Store, home: Home, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._store = store
+        self._home = home
+        self._clock = clock
+        self._counted: dict[str, Any] = {}
+        self._until = 0.0  # what was counted is good enough until then
+        self._mark: Seen | None = None
+        self._backlog = _Backlog()
+
+    def now(self, *, whole: bool = False) -> Status:
+        """Return the figures; with `whole` all of them are as they are now."""
+        began = self._clock()
+        if whole or self._is_due(began):
+            # What is committed from here on is counted the next time.
+            self._mark = read_mark(self._home.database)
+            self._counted = _counted(self._store)
+            ended = self._clock()
+            self._until = ended + min(RATIO * (ended - began), LONGEST)
+        ledger = Ledger(self._store)
+        position, direct = ledger.segment, ledger.last(DIRECT) or 0
+        latest, waiting, oldest = self._backlog.look(self._home, position)
+        return Status(
+            consumer=None if not position else "direct" if position == direct else "spark",
+            **self._counted,
+            spool=latest,
+            position=position,
+            waiting=waiting,
+            lag=max(0.0, time.time() - oldest / 1e6) if waiting else 0.0,
+        )
+
+    def _is_due(self, now: float) -> bool:
+        if not self._counted:
+            return True
+        if now < self._until:
+            return False
+        mark = read_mark(self._home.database)
+        return mark is None or mark != self._mark
+
+
+def _counted(store: Store) -> dict[str, Any]:
+    """Return what is counted from all that is kept."""
     texts = kept(store)
-    return Status(
-        consumer=None if not position else "direct" if position == direct else "spark",
-        **counts,
-        texts=texts.texts,
-        text_bytes=texts.text_bytes,
-        texts_since=texts.since,
-        spool=latest,
-        position=position,
-        waiting=waiting,
-        lag=max(0.0, time.time() - oldest / 1e6) if waiting else 0.0,
-    )
+    return {
+        **dict(zip(_NAMES, store.fetch(_COUNTS)[0], strict=True)),
+        "texts": texts.texts,
+        "text_bytes": texts.text_bytes,
+        "texts_since": texts.since,
+    }
 
 
-def _spooled(home: Home, position: int) -> tuple[int, int, int]:
-    """Return the latest segment, the documents after a position, and the oldest one's arrival."""
-    try:
-        spool = Spool(home.spool, read_only=True)
-    except SpoolError:
-        return 0, 0, 0
-    segments = spool.segments(position)
-    waiting = sum(segment.rows for segment in segments)
-    return spool.latest(), waiting, segments[0].arrived if segments else 0
+class _Backlog:
+    """The segments that wait; each is opened once."""
+
+    def __init__(self) -> None:
+        self._segments: deque[Segment] = deque()
+        self._seen = 0
+
+    def look(self, home: Home, position: int) -> tuple[int, int, int]:
+        """Return the latest segment, the documents after a position, the oldest one's arrival."""
+        try:
+            spool = Spool(home.spool, read_only=True)
+        except SpoolError:
+            return 0, 0, 0
+        while self._segments and self._segments[0].number <= position:
+            self._segments.popleft()
+        self._segments.extend(spool.segments(max(position, self._seen)))
+        if self._segments:
+            self._seen = self._segments[-1].number
+        waiting = sum(segment.rows for segment in self._segments)
+        return spool.latest(), waiting, self._segments[0].arrived if self._segments else 0

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
+import subprocess
+import sys
+import threading
 import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from itertools import count
+from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
-from feeds.addresses import Refused, Target, check, is_public
+from feeds.addresses import RESOLVING, Refused, Target, check, is_public
 from feeds.addresses import resolve as system_resolve
 from feeds.discovery import discover, is_html
 from feeds.errors import MalformedDocument
@@ -31,6 +36,7 @@ from feeds.fetch import (
 )
 from feeds.parse import parse_feed
 
+ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_363_700_000_000_000
 FEED = b"<rss version='2.0'><channel><title>T</title><item><guid>1</guid></item></channel></rss>"
 
@@ -522,6 +528,68 @@ def test_proxies_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:1")
     assert fetched(poll(answering(FEED))[0]).body == FEED
+
+
+SILENT = """
+import asyncio, socket, threading
+from feeds.addresses import resolve
+
+def never(host, port, **more):
+    asked.set()
+    threading.Event().wait()
+
+async def main():
+    question = asyncio.create_task(resolve("a.example", 80))
+    await asyncio.to_thread(asked.wait)
+    question.cancel()
+
+asked = threading.Event()
+socket.getaddrinfo = never
+asyncio.run(main())
+print("the end")
+"""
+
+
+def test_no_name_server_holds_the_end_of_the_process_up() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SILENT],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")
+
+
+def test_names_are_resolved_beside_one_another_and_not_all_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    inside: list[int] = []
+    lock, full = threading.Lock(), threading.Barrier(RESOLVING)
+    first = iter(range(RESOLVING))
+
+    def ask(host: str, port: int, **_: object) -> list[tuple[object, ...]]:
+        with lock:
+            inside.append(1)
+            meet = next(first, None)
+            assert sum(inside) <= RESOLVING
+        if meet is not None:
+            full.wait(10)  # so many are at it together
+        with lock:
+            inside.append(-1)
+        if host == "none":
+            raise OSError("no such name")
+        return [(0, 0, 0, "", (host, port))] * 2
+
+    async def run() -> list[tuple[str, ...] | BaseException]:
+        names = [*(f"h{number}" for number in range(2 * RESOLVING)), "none"]
+        asked = (system_resolve(name, 80) for name in names)
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    monkeypatch.setattr("socket.getaddrinfo", ask)
+    *found, nothing = asyncio.run(run())
+    assert found == [(f"h{number}",) for number in range(2 * RESOLVING)]
+    assert isinstance(nothing, OSError)
 
 
 def test_a_closed_port_is_told_without_its_address() -> None:

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from feeds.documents import Document
-from feeds.spool import SCHEMA, SegmentDamaged, Spool, SpoolError, SpoolInUse
+from feeds.spool import SCHEMA, SegmentDamaged, SegmentGone, Spool, SpoolError, SpoolInUse
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -370,6 +370,28 @@ def test_a_reader_that_has_a_segment_open_reads_it_to_its_end(spool: Spool) -> N
         assert spool.forget(4) == 4
         assert pa.ipc.open_file(file).read_all()["id"].to_pylist() == ["d2"]
     assert [segment.number for segment in reader.segments(4)] == [5, 6]
+
+
+class Losing(Spool):
+    """A spool of which some segments go as soon as the directory was listed."""
+
+    lost: tuple[int, ...] = ()
+
+    def numbers(self, after: int, limit: int | None = None) -> list[int]:
+        found = super().numbers(after, limit)
+        for number in self.lost:
+            (self.directory / f"{number:012d}.arrow").unlink(missing_ok=True)
+        return found
+
+
+def test_whoever_looks_at_segments_leaves_out_those_that_go_meanwhile(spool: Spool) -> None:
+    for number in range(5):
+        spool.append([document(number)], 0)
+    reader = Losing(spool.directory, read_only=True)
+    reader.lost = (2, 3)
+    assert [segment.number for segment in reader.segments(1)] == [4, 5]
+    with pytest.raises(SegmentGone, match="it was deleted or never written"):
+        reader.segment(3)
 
 
 def test_only_the_writer_deletes(spool: Spool) -> None:

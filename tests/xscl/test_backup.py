@@ -21,9 +21,10 @@ import xscl
 from feeds.spool import Spool
 from xscl import migrations
 from xscl import store as store_module
-from xscl.backup import MANIFEST, back_up, read_backup
+from xscl.backup import MANIFEST, Backup, back_up, read_backup
+from xscl.followed import Feeds
 from xscl.home import Home
-from xscl.mark import UNFINISHED, mark_path, read_mark
+from xscl.mark import UNFINISHED, Seen, mark_path, read_mark, write_mark
 from xscl.pipeline import DirectConsumer
 from xscl.restore import accept, restore
 from xscl.sink import EngineSink
@@ -329,6 +330,53 @@ def test_on_another_machine(home: Home, backup: Path, tmp_path: Path) -> None:
             engine.push(batch(number))
         engine.flush()
         assert consumed(elsewhere) == sorted(found(engine))
+
+
+def without_spool(home: Home, target: Path, known: int = 0) -> Backup:
+    """A backup that the engine makes of itself after two segments; feeds know of later ones."""
+    home.create()
+    with subscribed(home.database) as engine:
+        append(home, *range(2))
+        with Spool(home.spool) as spool:
+            DirectConsumer(spool, EngineSink(engine)).run_once()
+        if known:
+            with Feeds(engine) as feeds:
+                feeds.record_all([feeds.add("http://a.example/")], segment=known)
+        return engine.backup(target)
+
+
+@pytest.mark.parametrize("lost", ["everything", "the spool"])
+@pytest.mark.parametrize("known", [0, 4])
+def test_a_backup_without_a_spool_is_served(
+    home: Home,
+    tmp_path: Path,
+    never_stopped: list[tuple[str, str, tuple[str, ...]]],
+    lost: str,
+    known: int,
+) -> None:
+    assert without_spool(home, tmp_path / "backup.tar", known).position == 2
+    shutil.rmtree(home.path if lost == "everything" else home.spool)
+    done = restore(tmp_path / "backup.tar", home, force=lost == "the spool")
+    assert (done.waiting, done.missing) == (0, max(0, known - 2))
+    append(home, *range(2, PUSHES))
+    with xscl.Engine(home.database) as engine, Feeds(engine, home.spool):
+        assert Spool(home.spool, read_only=True).numbers(0)[0] == max(2, known) + 1
+    assert consumed(home) == sorted(never_stopped)
+
+
+def test_a_spool_of_nobody_is_set_aside_by_the_second_attempt_too(
+    home: Home, backup: Path, tmp_path: Path
+) -> None:
+    """The first one was broken off, when it had written the mark only."""
+    other = Home(tmp_path / "other")
+    other.create()
+    append(other, 9)
+    write_mark(other.database, Seen(read_backup(backup).store, UNFINISHED))
+    done = restore(backup, other, force=True)
+    assert "spool" in done.kept
+    assert done.waiting == 2
+    expected = consumed(home)
+    assert consumed(other) == expected
 
 
 def test_in_the_place_of_what_went_further(

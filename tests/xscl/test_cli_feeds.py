@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +13,15 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from feeds.documents import Document
+from feeds.spool import Spool
 from tests.xscl.scripted import Server, moved, reply, rss, serving
 from xscl.cli import app
+from xscl.engine import Engine
+from xscl.home import Home
+from xscl.pipeline import BATCH
+
+ROOT = Path(__file__).resolve().parents[2]
 
 OPML = """<opml version="2.0"><body>
 <outline text="Tech &amp; Science"><outline text="A" xmlUrl="https://a.example/f"/></outline>
@@ -209,6 +219,43 @@ def test_headers_given_for_a_new_server_do_not_take_the_old_ones_along(server: S
     assert sent[-1]["x-new"] == "b"
     answered("edit", feed["key"], "--no-headers")
     assert listed()[0]["headers"] == []
+
+
+CLOSED = """
+import os, sys
+reading, writing = os.pipe()
+os.close(reading)
+os.dup2(writing, 1)
+from xscl.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_matches_that_nobody_could_read_come_with_the_next_poll(
+    server: Server, form: tuple[str, ...]
+) -> None:
+    """One is of a process that was killed before, the others of two batches of one poll."""
+    place = Home(Path("xscl-data"))
+    with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
+        engine.subscribe("twice", "S//a->x FOLLOWED BY{x=y, 9} S//a->y")
+        engine.untold()
+        engine.push([Document("S", f"d{n}", n, b"<a>1</a>") for n in (0, 1)])
+        spool.append([Document("S", "d2", 2, b"<a>1</a>")], 1)
+        spool.append([Document("T", f"t{n}", 3, b"<t/>") for n in range(BATCH)], 1)
+        spool.append([Document("S", "d3", 4, b"<a>1</a>")], 1)
+    done = subprocess.run(
+        [sys.executable, "-c", CLOSED, "feeds", "poll", *form],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    found = json.loads(answered("poll", "--json"))["matches"]
+    expected = [("d0", "d1"), ("d0", "d2"), ("d1", "d2"), ("d0", "d3"), ("d1", "d3"), ("d2", "d3")]
+    assert [tuple(match["documents"]) for match in found] == expected
+    assert json.loads(answered("poll", "--json"))["matches"] == []
 
 
 def test_a_server_that_wants_rest_is_not_asked_for_its_other_feeds(server: Server) -> None:

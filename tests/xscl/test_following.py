@@ -385,3 +385,21 @@ def test_a_stream_that_is_subscribed_to_keeps_its_lateness(place: Place) -> None
     added = follow(place.engine, place.feeds, "http://a.example/", stream="a", tags=["early"])
     assert added[1] == ["early"]
     assert lateness(place.engine) == {"a": 2 * HOUR, EVERYTHING: 2 * HOUR}
+
+
+def test_what_was_killed_halfway_is_late_before_a_subscription_reads_it(place: Place) -> None:
+    place.feeds.add("http://a.example/", stream="a", tags=("t",), every=3 * 3600)
+    assert lateness(place.engine) == {}  # here the process was killed
+    prepare(place.engine)
+    place.engine.subscribe("q", "a//item->i[./title->t] JOIN{t=u, 2 d} t//item->j[./title->u]")
+    assert lateness(place.engine) == {"a": 6 * HOUR, "t": 6 * HOUR, EVERYTHING: 6 * HOUR}
+
+
+def test_of_feeds_that_may_be_late_only_streams_that_are_read_stay_as_they_are(
+    place: Place,
+) -> None:
+    place.engine.subscribe("q", f"{EVERYTHING}//item")
+    feed = place.feeds.add("http://a.example/", stream="a")
+    place.feeds.edit(replace(feed, tags=("t",)))
+    prepare(place.engine)
+    assert lateness(place.engine) == {"a": 2 * HOUR, "t": 2 * HOUR}

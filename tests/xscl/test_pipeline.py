@@ -17,7 +17,7 @@ import pytest
 from lxml import etree
 
 from feeds.documents import Document
-from feeds.spool import Spool, SpoolError
+from feeds.spool import SegmentDamaged, Spool, SpoolError
 from feeds.xmlparse import parse
 from xscl.engine import Engine
 from xscl.ledger import Batch
@@ -339,6 +339,30 @@ def test_batches_end_with_the_segment_that_fills_them(
     build_direct().run_once()
     assert store.ledger == [("direct", 2), ("direct", 5)]
     assert store.ids == [f"d{number}" for number in range(7)]
+
+
+def large(number: int, size: int) -> Document:
+    return Document("S", f"d{number}", number, b"<a>%s</a>" % (b"x" * size))
+
+
+def test_batches_are_bounded_by_bytes_too(spool: Spool, store: Store) -> None:
+    for number, size in enumerate((4_000, 20, 5_000, 20_000, 20)):
+        spool.append([large(number, size)], 0)
+    DirectConsumer(spool, store, most_bytes=10_000).run_once()
+    assert store.ledger == [("direct", 2), ("direct", 3), ("direct", 4), ("direct", 5)]
+    assert store.ids == [f"d{number}" for number in range(5)]
+
+
+def test_segments_are_looked_at_when_their_batch_comes(
+    build_direct: Build, spool: Spool, store: Store
+) -> None:
+    """What is before a damaged segment is consumed."""
+    for start in range(0, 12, 4):
+        spool.append([document(start + number) for number in range(4)], 0)
+    (spool.directory / "000000000003.arrow").write_bytes(b"")
+    with pytest.raises(SegmentDamaged):
+        build_direct().run_once()
+    assert store.ledger == [("direct", 1), ("direct", 2)]
 
 
 def test_a_closed_handover_turns_away_what_waits_and_what_comes() -> None:

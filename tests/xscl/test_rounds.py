@@ -6,7 +6,7 @@ import asyncio
 import random
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
 from itertools import pairwise
@@ -16,7 +16,7 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.xscl.scripted import DAY, START, Place, Server, Talk, placed, reply, serving
+from tests.xscl.scripted import DAY, START, Clock, Place, Server, Talk, placed, reply, serving
 from xscl.engine import Engine
 from xscl.feed import Feed
 from xscl.following import keep_polling, poll_now, prepare
@@ -50,6 +50,19 @@ class Mortal(Spool):
         if self.left == 0:
             raise Killed
         return number
+
+
+@dataclass
+class Fatal(Clock):
+    """A clock that can be looked at so often and then kills the process."""
+
+    left: int = 0
+
+    def __call__(self) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise Killed
+        return self.now
 
 
 @dataclass(frozen=True)
@@ -206,6 +219,26 @@ def test_large_answers_do_not_wait_for_the_end_of_the_round(
         assert [polled.new for polled in done] == [12, 12, 12, 12]
         assert place.spool.latest() > 1
         assert len(place.documents()) == 48
+
+
+def test_answers_without_items_do_not_wait_for_the_end_of_the_round(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of five feeds of a domain four have answered when the process is killed."""
+    monkeypatch.setattr("xscl.following.ANSWERS", 2)
+
+    asked = []
+    with placed(tmp_path, server) as place:
+        for number in range(5):
+            server.says(f"/{number}", reply(status="500 Internal Server Error"))
+            asked.append(place.follow(server.url(f"/{number}")))
+        # It looks at the clock before each request and after each round.
+        place.fetching = replace(place.fetching, clock=Fatal(left=6))
+        with pytest.raises(Killed):
+            place.poll(*asked)
+    with placed(tmp_path, server) as place:
+        assert [place.feeds[feed.key].failures for feed in asked] == [1, 1, 1, 1, 0]
+        assert [feed.key for feed in place.feeds.due(place.clock.now)] == [asked[4].key]
 
 
 def test_without_room_feeds_are_asked_one_after_the_other(

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
 from xscl.serve import Service, Serving
 from xscl.sink import EngineSink
-from xscl.status import status
+from xscl.status import Looks, status
 
 ROOT = Path(__file__).resolve().parents[2]
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
@@ -89,9 +90,13 @@ def eventually(happens: Callable[[], bool]) -> bool:
     return False
 
 
+def written(place: Home) -> dict[str, Any]:
+    """What the service last wrote."""
+    return place.read_status() or {}
+
+
 def waiting(place: Home) -> int | None:
-    written = place.read_status()
-    return None if written is None else written["waiting"]
+    return written(place).get("waiting")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -120,13 +125,33 @@ def test_others_are_told_who_is_there(place: Home, service: "subprocess.Popen[st
         assert done.exit_code == 1
         told = f"is in use by process {service.pid}, a running service\nhint: stop it first"
         assert told in done.stderr
-    assert eventually(lambda: waiting(place) == 0)
+    assert eventually(lambda: written(place).get("matches") == 1)
     done = run_xscl("status", "--json", *data)
     assert done.exit_code == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["service"] == service.pid
     assert (figures["consumer"], figures["documents"], figures["matches"]) == ("direct", 2, 1)
     assert f"service        process {service.pid}" in run_xscl("status", *data).stdout
+
+
+def test_the_status_of_a_service_of_another_release(
+    place: Home, service: "subprocess.Popen[str]"
+) -> None:
+    """A later one says more; an earlier one, which says less, is named as the reason."""
+    os.kill(service.pid, signal.SIGSTOP)
+    last = written(place)
+    place.write_status({**last, "pressure": [7]})
+    done = run_xscl("status", "--json", "--data", str(place.path))
+    assert done.exit_code == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert figures.keys() == last.keys() - {"pid", "written"} | {"service"}
+    for missing in ("lag", "written"):
+        place.write_status({name: value for name, value in last.items() if name != missing})
+        done = run_xscl("status", "--data", str(place.path))
+        assert done.exit_code == 1
+        assert f"(process {service.pid}) is of another release" in done.stderr
+        assert "Traceback" not in done.output
+    os.kill(service.pid, signal.SIGCONT)
 
 
 def test_a_service_that_was_killed_leaves_nothing_behind(
@@ -149,9 +174,9 @@ def test_it_ends_when_told_and_everything_is_consumed(place: Home) -> None:
     until.set()
     service.run(until)
     assert found == [("d0", "d1")]
-    written = place.read_status()
-    assert written is not None
-    assert (written["position"], written["spool"], written["waiting"]) == (1, 1, 0)
+    last = written(place)
+    assert (last["position"], last["spool"], last["waiting"]) == (1, 1, 0)
+    assert (last["documents"], last["matches"]) == (2, 1)
 
 
 def test_stopped_before_it_began_it_consumes_nothing(place: Home) -> None:
@@ -175,6 +200,26 @@ def test_the_error_of_a_thread_ends_it(place: Home) -> None:
     with pytest.raises(IsADirectoryError):
         Service(place, Serving(spark=False), lambda matches: None).run()
     assert place.holder() is None
+
+
+def test_a_look_that_fails_does_not_end_it(
+    place: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("xscl.serve.REPORT", 0.01)
+    told = list[bool]()
+
+    def listen(matches: Matches) -> None:
+        there = place.status.with_suffix(".tmp")
+        there.mkdir()
+        told.append(eventually(lambda: "how the service is doing cannot be" in caplog.text))
+        there.rmdir()
+        running.stop()
+
+    running = Service(place, Serving(spark=False), listen)
+    running.run()
+    assert told == [True]
+    assert len(caplog.messages) == 1
+    assert waiting(place) == 0
 
 
 def test_a_batch_that_comes_twice_is_heard_once() -> None:
@@ -240,3 +285,78 @@ def test_status_counts_matches_as_the_engine_does(place: Home) -> None:
         assert expected > 6
         assert (after.consumer, after.position, after.waiting) == ("direct", 3, 0)
         assert (after.subscriptions, after.joins, after.templates) == (6, 2, 1)
+
+
+@dataclass
+class Clock:
+    """Seconds that pass when it is told to, and between two looks at it."""
+
+    now: float = 0.0
+    between: float = 0.0
+    looks: int = 0
+
+    def __call__(self) -> float:
+        self.now += self.between
+        self.looks += 1
+        return self.now
+
+
+def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: Home) -> None:
+    """A count takes a second, later ten; what waits is seen at each look."""
+    clock = Clock(between=1)
+    with (
+        Engine(place.database) as engine,
+        Spool(place.spool) as spool,
+        closing(engine.store()) as store,
+    ):
+        create_tables(store)
+        looks = Looks(store, place, clock)
+
+        def look(after: float, *, whole: bool = False) -> tuple[int, int, int, int]:
+            clock.now += after
+            found = looks.now(whole=whole)
+            return found.documents, found.matches, found.position, found.waiting
+
+        assert look(0) == (0, 0, 0, 2)
+        consumer = DirectConsumer(spool, EngineSink(engine))
+        consumer.run_once()
+        assert look(15) == (0, 0, 1, 0)
+        assert look(5) == (2, 1, 1, 0)
+        clock.looks = 0
+        assert look(1_000) == (2, 1, 1, 0)
+        assert clock.looks == 1, "nothing has changed"
+        spool.append(documents(2), 1)
+        clock.between = 10
+        assert look(0) == (2, 1, 1, 1)
+        consumer.run_once()
+        assert look(0) == (3, 3, 2, 0)
+        spool.append(documents(3), 1)
+        consumer.run_once()
+        assert look(40) == (3, 3, 3, 0)
+        assert look(10) == (4, 6, 3, 0), "a minute is the longest"
+        spool.append(documents(4), 1)
+        consumer.run_once()
+        assert look(0, whole=True) == (5, 10, 4, 0)
+        assert looks.now(whole=True) == status(store, place)
+
+
+def test_what_waits_is_opened_once(place: Home) -> None:
+    with (
+        Engine(place.database) as engine,
+        Spool(place.spool) as spool,
+        closing(engine.store()) as store,
+    ):
+        create_tables(store)
+        looks = Looks(store, place)
+        spool.append(documents(2), 2)
+        assert looks.now().waiting == 3
+        for number in (1, 2):
+            spool.segment(number).path.write_bytes(b"")
+        spool.append(documents(3, 4, 5), 10**12)
+        assert (looks.now().waiting, looks.now().spool) == (6, 3)
+        lag = looks.now().lag
+        engine.push([], source=Batch("q", 1, 2))
+        assert (looks.now().waiting, looks.now().position) == (3, 2)
+        assert 900_000 < lag - looks.now().lag <= 1_000_000, "seconds since the oldest came"
+        engine.push([], source=Batch("q", 2, 3))
+        assert (looks.now().waiting, looks.now().lag) == (0, 0)

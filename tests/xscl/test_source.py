@@ -60,6 +60,20 @@ def test_offsets_follow_the_spool_up_to_the_limit(spool: Spool) -> None:
         reading.latestOffset({"segment": 1}, ReadMinRows(1))
 
 
+def test_a_micro_batch_is_bounded_by_bytes_too(spool: Spool) -> None:
+    for number, size in enumerate((4_000, 20, 5_000, 20_000, 20)):
+        spool.append([Document("S", f"d{number}", number, b"x" * size)], 0)
+    reading, limit = reader(spool, bytes="10000"), ReadMaxFiles(64)
+    ends = [0]
+    while (end := reading.latestOffset({"segment": ends[-1]}, limit)["segment"]) > ends[-1]:
+        ends.append(end)
+    assert ends == [0, 2, 3, 4, 5]
+    assert reading.latestOffset({"segment": 0}, ReadMaxFiles(1)) == {"segment": 1}
+    assert reading.latestOffset({"segment": 0}, ReadAllAvailable()) == {"segment": 5}
+    spool.segment(5).path.unlink()
+    assert reading.latestOffset({"segment": 4}, limit) == {"segment": 5}
+
+
 def test_deleted_segments_are_stepped_over(spool: Spool) -> None:
     fill(spool, 6)
     for number in (1, 2, 3, 6):
@@ -91,7 +105,7 @@ def test_rows_point_to_segments(spool: Spool) -> None:
 
 def test_shares_are_equal_and_in_order() -> None:
     segments = [
-        Segment(number, Path(), rows, 0) for number, rows in ((1, 3), (4, 7), (5, 0), (6, 1))
+        Segment(number, Path(), rows, 0, 0) for number, rows in ((1, 3), (4, 7), (5, 0), (6, 1))
     ]
     assert shares(segments, 5) == [
         [Slice(1, 0, 3), Slice(4, 0, 2)],

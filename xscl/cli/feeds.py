@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import typer
 
+from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.cli import feedlist
 from xscl.cli.feedlist import misused
@@ -40,12 +42,13 @@ from xscl.feed import (
 from xscl.followed import Count, Feeds, ticks
 from xscl.following import Fetching, Polled, allow_late, follow, poll_now
 from xscl.language.parser import parse_window
-from xscl.match import Match
+from xscl.ledger import Batch
 from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
 from xscl.retention import asked
 from xscl.sink import EngineSink
 from xscl.why.intervals import duration
+from xscl.xpath.portions import Part
 
 app = typer.Typer(
     help="Follow feeds: RSS, Atom and JSON Feed.", no_args_is_help=True, rich_markup_mode=None
@@ -310,16 +313,7 @@ def poll(
     """
     place = home(data)
     place.expect()
-    found: list[Match] = []
-    silent: Counter[str] = Counter()  # matches among what feeds held already, by subscription
-
-    def listen(matches: Matches) -> None:
-        for match in matches:
-            if match.history and not notify_history:
-                silent[match.subscription] += 1
-            else:
-                found.append(match)
-
+    heard = _Heard(as_json, notify_history)
     with (
         place.hold("feeds poll"),
         Engine(place.database) as engine,
@@ -329,25 +323,56 @@ def poll(
         engine.retain(asked(engine.retention))
         chosen = _chosen(feeds, feed or (), everything)
         polled = poll_now(feeds, spool, chosen, Fetching(tuple(allow_address or ())))
-        with EngineSink(engine, listen) as sink:
+        with (_ToldAtTheEnd if as_json else EngineSink)(engine, heard) as sink:
             DirectConsumer(spool, sink).run_once()
-        counts = feeds.counts() if as_json else {}
-        if as_json:
-            say_json(
-                {
-                    "feeds": [
-                        row(each.feed, counts) | {"new": each.new, "asked": each.asked}
-                        for each in polled
-                    ],
-                    "matches": [match_row(match) for match in found],
-                    "matches_among_history": silent,
-                }
-            )
-        else:
-            _say_polled(polled, found)
-            _say_silent(silent)
+            if as_json:
+                _say_all(polled, feeds.counts(), heard)
+                sys.stdout.flush()
+        if not as_json:
+            _say_polled(polled, heard.shown)
+            _say_silent(heard.silent)
     if polled and all(each.feed.error is not None for each in polled):
         raise typer.Exit(1)
+
+
+@dataclass(slots=True)
+class _Heard:
+    """Prints matches as they come, or keeps them for the one answer in JSON.
+
+    Those among what feeds held already are only counted, by subscription, unless `history` is set.
+    """
+
+    as_json: bool
+    history: bool
+    shown: int = 0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    silent: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, matches: Matches) -> None:
+        for match in matches:
+            if match.history and not self.history:
+                self.silent[match.subscription] += 1
+                continue
+            self.shown += 1
+            if self.as_json:
+                self.rows.append(match_row(match))
+            else:
+                for line in match_text(match):
+                    say(line)
+        sys.stdout.flush()
+
+
+class _ToldAtTheEnd(EngineSink):
+    """A sink whose matches count as told when it is left, not batch by batch."""
+
+    def __enter__(self) -> _ToldAtTheEnd:
+        self.on_matches(self.engine.untold())
+        return self
+
+    def consume(
+        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
+    ) -> None:
+        self.on_matches(self.engine.push(documents, source=batch, parts=parts))
 
 
 def _chosen(feeds: Feeds, names: Sequence[str], everything: bool) -> list[Feed]:
@@ -356,10 +381,19 @@ def _chosen(feeds: Feeds, names: Sequence[str], everything: bool) -> list[Feed]:
     return [feed for feed in feeds if not feed.gone] if everything else feeds.due(ticks())
 
 
-def _say_polled(polled: Sequence[Polled], found: Sequence[Match]) -> None:
-    for match in found:
-        for line in match_text(match):
-            say(line)
+def _say_all(polled: Sequence[Polled], counts: Mapping[str, Count], heard: _Heard) -> None:
+    say_json(
+        {
+            "feeds": [
+                row(each.feed, counts) | {"new": each.new, "asked": each.asked} for each in polled
+            ],
+            "matches": heard.rows,
+            "matches_among_history": heard.silent,
+        }
+    )
+
+
+def _say_polled(polled: Sequence[Polled], matches: int) -> None:
     for each in polled:
         if not each.asked:
             until = instant(each.held_until)
@@ -370,7 +404,7 @@ def _say_polled(polled: Sequence[Polled], found: Sequence[Match]) -> None:
             say(f"{each.feed.shown_url}: {each.new} new or changed items")
     if not polled:
         say("no feed is due")
-    say(f"{len(polled)} feeds polled, {len(found)} matches")
+    say(f"{len(polled)} feeds polled, {matches} matches")
 
 
 def _say_silent(silent: Mapping[str, int]) -> None:

@@ -217,9 +217,15 @@ def status(as_json: Json = False, data: Data = DATA) -> None:
 def _of_service(place: Home, pid: int) -> tuple[Status, str]:
     """Return what the running service last wrote, and a line about the service."""
     written = place.read_status()
-    if written is None or written.pop("pid", None) != pid:
+    if written is None or written.get("pid") != pid:
         raise HomeError(
             f"the service (process {pid}) has not written its status yet", hint="try again soon"
         )
-    age = time.time() - written.pop("written") / 1e6
-    return Status(**written), f"service        process {pid}, {age:.0f} s ago"
+    try:
+        found, age = Status.of(written), time.time() - written["written"] / 1e6
+    except KeyError:
+        raise HomeError(
+            f"the service (process {pid}) is of another release, whose status is not known here",
+            hint="ask with the release that runs, or start the service anew",
+        ) from None
+    return found, f"service        process {pid}, {age:.0f} s ago"
