@@ -217,10 +217,11 @@ class Spool:
         with _opened(path) as (_, footer):
             return Segment(number, path, footer["rows"], footer["arrived"], footer["bytes"])
 
-    def read(self, number: int) -> list[Document]:
+    def read(self, number: int, begin: int = 0, end: int | None = None) -> list[Document]:
         """The documents of the segment in the order of their arrival, checked against its checksum.
 
-        A document on one stream has a plain name as its `stream`.
+        From the one at `begin` to the one before `end`.  A document on one stream has a plain name
+        as its `stream`.
         """
         path = self._path(number)
         with _opened(path) as (source, footer):
@@ -229,7 +230,8 @@ class Spool:
             if body.size != footer["bytes"] or zlib.crc32(body) != footer["crc32"]:
                 raise SegmentDamaged(path, "its checksum differs")
             source.seek(0)
-            return _documents(pa.ipc.open_file(source).get_batch(0))
+            rows = pa.ipc.open_file(source).get_batch(0)
+            return _documents(rows.slice(begin, None if end is None else end - begin))
 
     def forget(self, up_to: int, keep: int = 0) -> int:
         """The number of segments deleted: of those that all consumers are done with, the oldest.

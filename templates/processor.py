@@ -24,7 +24,7 @@ from templates.joingraph import JoinGraph
 from templates.lending import Lender
 from templates.registry import Members, Registry, r_t
 from templates.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
-from templates.values import Hash, Values, key_of
+from templates.values import Hash, Values, keys_of
 from templates.views import (
     BACKWARD,
     FORWARD,
@@ -63,7 +63,7 @@ class Processor:
         registry: Registry,
         *,
         views: bool = True,
-        hashed: Hash = key_of,
+        hashed: Hash = keys_of,
     ) -> None:
         self._connection = connection
         self.lender = Lender(connection)

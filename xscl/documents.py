@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress, repeat
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -60,8 +61,7 @@ class Stored:
     base: int
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(NamedTuple):
     """A document of a batch that is new, parsed, with its number and version."""
 
     document: Document
@@ -97,15 +97,27 @@ class Documents:
         to find those that were shredded elsewhere.
         """
         self._names = set()
-        identities = self._identities({d.id for d, _ in documents if _writable(d.id)})
+        given = list({d.id for d, _ in documents if _writable(d.id)})
+        numbers = _numbers(given)
+        identities = self._identities(given, numbers)
         accepted: list[Accepted] = []
-        shredded = parts or repeat(None)
-        for (document, origin), part in zip(documents, shredded, strict=False):
-            found = self._accept_one(document, origin, identities, strict, part)
+        refused: dict[tuple[str, str], tuple[object, ...]] = {}
+        for (document, origin), part in zip(documents, parts or repeat(None), strict=bool(parts)):
+            try:
+                found = self._accept_one(document, origin, identities, part)
+            except (MalformedDocument, DocumentError) as error:
+                if strict:
+                    raise
+                row = _refused(document, error, self.clock)
+                refused.setdefault((row[1], row[6]), row)
+                continue
             if found is not None:
                 accepted.append(found)
-        self._store.insert("state.document", _table(accepted))
-        self._seen.add(_numbers({name for a in accepted for name in (a.id, a.document.id)}))
+        self._store.insert("state.document", _table(_SCHEMA, map(_row, accepted)))
+        made = [a.id for a in accepted if a.id != a.document.id]
+        self._seen.add(np.concatenate((numbers, _numbers(made))))
+        if refused:
+            self._keep_refused(_table(_REFUSED, refused.values()))
         return accepted
 
     def _accept_one(
@@ -113,22 +125,15 @@ class Documents:
         document: Document,
         origin: Origin | None,
         identities: dict[str, dict[bytes, int]],
-        strict: bool,
         part: Part | None,
     ) -> Accepted | None:
-        try:
-            _check(document)
-            digest = hashlib.blake2b(document.xml, digest_size=16).digest()
-            versions = identities.setdefault(document.id, {})
-            if digest in versions:
-                return None
-            fine = part is not None and part.fine
-            content = Content(document.xml, None if fine else parse(document.xml))
-        except (MalformedDocument, DocumentError) as error:
-            if strict:
-                raise
-            self._reject(document, error)
+        _check(document)
+        digest = hashlib.blake2b(document.xml, digest_size=16).digest()
+        versions = identities.setdefault(document.id, {})
+        if digest in versions:
             return None
+        fine = part is not None and part.fine
+        content = Content(document.xml, None if fine else parse(document.xml))
         number = self.take_number()
         base = min(versions.values(), default=number)
         versions[digest] = number
@@ -182,10 +187,11 @@ class Documents:
         ).fetchnumpy()
         return Seen(np.asarray(columns["number"], dtype=np.uint64))
 
-    def _identities(self, ids: Iterable[str]) -> dict[str, dict[bytes, int]]:
+    def _identities(
+        self, ids: Sequence[str], numbers: npt.NDArray[np.uint64]
+    ) -> dict[str, dict[bytes, int]]:
         """Return the known versions of ids: the number of each by its content's hash."""
-        asked = list(ids)
-        asked = list(compress(asked, self._seen.among(_numbers(asked))))
+        asked = list(compress(ids, self._seen.among(numbers)))
         known: dict[str, dict[bytes, int]] = {}
         if not asked:
             return known
@@ -196,22 +202,13 @@ class Documents:
             known.setdefault(given, {})[digest] = doc
         return known
 
-    def _reject(self, document: Document, error: MalformedDocument | DocumentError) -> None:
-        xml = document.xml if isinstance(document.xml, bytes) else b""
-        row = [
-            _shown(document.streams[0]) if document.streams else None,
-            _shown(document.id),
-            error.reason_code,
-            error.line or None,
-            error.column or None,
-            error.message,
-            hashlib.sha256(xml).hexdigest(),
-            xml[:1024],
-            self.clock,
-        ]
-        known = "SELECT 1 FROM state.rejected WHERE id = ? AND sha256 = ? LIMIT 1"
-        if not self._store.fetch(known, [row[1], row[6]]):
-            self._store.fetch("INSERT INTO state.rejected VALUES (?,?,?,?,?,?,?,?,?)", row)
+    def _keep_refused(self, rows: pa.Table) -> None:
+        """Record documents that are not taken, each content once."""
+        self._store.lend("refused", rows)
+        self._store.connection.execute(
+            "INSERT INTO state.rejected SELECT * FROM refused r WHERE NOT EXISTS"
+            " (SELECT 1 FROM state.rejected k WHERE k.id = r.id AND k.sha256 = r.sha256)"
+        )
 
     # -- Texts -----------------------------------------------------------------------------
 
@@ -284,9 +281,15 @@ def _check(document: Document) -> None:
     streams = document.streams
     if not streams or not all(streams):
         raise DocumentError("the document names no stream", reason_code="no_stream")
-    for name in (document.id, document.origin, *streams):
-        if not _writable(name):
-            raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
+    names = (document.id, document.origin, *streams)
+    try:
+        plain = "".join(names).isascii()
+    except TypeError:
+        plain = False
+    if not plain:
+        for name in names:
+            if not _writable(name):
+                raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
     if type(document.timestamp) is not int or not isinstance(document.xml, bytes):
         raise DocumentError(
             "a document has a whole number as timestamp and bytes as xml", reason_code="type"
@@ -332,26 +335,59 @@ _SCHEMA = pa.schema(
 )
 
 
-def _table(accepted: Sequence[Accepted]) -> pa.Table:
-    rows = [
-        (
-            a.arrival.doc,
-            a.id,
-            a.document.id,
-            a.version,
-            list(a.document.streams),
-            a.arrival.ts,
-            a.arrival.clock,
-            a.arrival.rank,
-            a.arrival.base,
-            a.arrival.first,
-            a.hash,
-            a.document.history,
-            a.document.origin,
-        )
-        for a in accepted
+_REFUSED = pa.schema(
+    [
+        ("stream", pa.string()),
+        ("id", pa.string()),
+        ("reason", pa.string()),
+        ("line", pa.int32()),
+        ("column", pa.int32()),
+        ("message", pa.string()),
+        ("sha256", pa.string()),
+        ("beginning", pa.binary()),
+        ("clock", pa.int64()),
     ]
-    columns = list(zip(*rows, strict=True)) or [()] * len(_SCHEMA)
+)
+
+
+def _row(one: Accepted) -> tuple[object, ...]:
+    document, arrival = one.document, one.arrival
+    return (
+        arrival.doc,
+        one.id,
+        document.id,
+        one.version,
+        arrival.streams,
+        arrival.ts,
+        arrival.clock,
+        arrival.rank,
+        arrival.base,
+        arrival.first,
+        one.hash,
+        document.history,
+        document.origin,
+    )
+
+
+def _refused(
+    document: Document, error: MalformedDocument | DocumentError, clock: int
+) -> tuple[str | None, str, str, int | None, int | None, str, str, bytes, int]:
+    xml = document.xml if isinstance(document.xml, bytes) else b""
+    return (
+        _shown(document.streams[0]) if document.streams else None,
+        _shown(document.id),
+        error.reason_code,
+        error.line or None,
+        error.column or None,
+        error.message,
+        hashlib.sha256(xml).hexdigest(),
+        xml[:1024],
+        clock,
+    )
+
+
+def _table(schema: pa.Schema, rows: Iterable[tuple[object, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.table(
-        [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
+        [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
     )

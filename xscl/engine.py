@@ -23,6 +23,7 @@ from feeds.faultpoints import reached
 from templates.processor import Processor
 from templates.registry import Registry
 from xscl.backup import Backup, back_up
+from xscl.collector import paused
 from xscl.compile import compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
@@ -349,7 +350,7 @@ class Engine:
         documents = (documents,) if isinstance(documents, Document) else tuple(documents)
         if strict:
             check(documents)
-        with self._changing():
+        with paused(), self._changing():
             if source is not None and not self._ledger.enter(Batch(*source)):
                 return self._expand(_RESULTS.empty_table())
             accepted = self._take([(document, None) for document in documents], strict, parts)
@@ -406,10 +407,11 @@ class Engine:
         return found.add_column(0, "position", pa.array(positions))
 
     def _store_late(self) -> None:
-        for late in self._network.take_late():
-            self._store.fetch(
-                "INSERT INTO state.late (doc, watermark, lateness) VALUES (?, ?, ?)", late
-            )
+        if late := self._network.take_late():
+            docs, watermarks, lateness = zip(*late, strict=True)
+            missed = pa.nulls(len(late), pa.string())
+            rows = pa.table([docs, missed, watermarks, lateness], names=list(_LATE))
+            self._store.insert("state.late", rows)
 
     def _publish(self, found: Sequence[Published]) -> None:
         """Take the output documents of matches in: what their subscriptions publish."""
@@ -603,6 +605,8 @@ class Engine:
         results = Results(rows, splits, self._composites.of, self._documents.stored)
         return Matches(results, subscribers, self._reader)
 
+
+_LATE = ("doc", "missed", "watermark", "lateness")
 
 _RESULTS = pa.schema(
     [

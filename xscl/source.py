@@ -196,7 +196,7 @@ class Slice:
 
     def of(self, spool: Spool) -> list[Document]:
         """The documents."""
-        return spool.read(self.number)[self.begin : self.end]
+        return spool.read(self.number, self.begin, self.end)
 
 
 def shares(segments: Sequence[Segment], share: int) -> list[list[Slice]]:

@@ -16,6 +16,7 @@ from xscl.cli import app
 from xscl.engine import Engine
 from xscl.home import Home
 from xscl.mark import mark_path, read_mark
+from xscl.migrations import VERSION
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
@@ -47,7 +48,7 @@ def test_what_a_backup_is_in_json(place: Home, backup: Path) -> None:
     done = run("backup", str(backup), "--json", "--data", str(place.path))
     told = json.loads(done.stdout)
     assert told["file"] == str(backup)
-    assert (told["commits"], told["position"], told["version"]) == (2, 0, 3)
+    assert (told["commits"], told["position"], told["version"]) == (2, 0, VERSION)
     names = [part["name"] for part in told["parts"]]
     assert names == ["state.duckdb", "spool/000000000001.arrow", "spool/latest"]
     assert backup.stat().st_mode & 0o777 == 0o600

@@ -8,7 +8,7 @@ parsed only if somebody asks for its nodes; otherwise it is shredded here.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 from lxml import etree
@@ -36,8 +36,7 @@ class Content:
         return self._root
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(NamedTuple):
     """A document with its numbers: see `templates.relations.Witnesses`."""
 
     doc: int

@@ -21,6 +21,7 @@ from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.xmlparse import parse
 from templates.relations import BINDINGS, VALUES
+from xscl.collector import paused
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.shred import Columns
 
@@ -61,11 +62,12 @@ def portion_of(automaton: Automaton, version: str, documents: Sequence[Document]
     """Return the witnesses of documents; those that cannot be parsed have none."""
     columns = Columns()
     refused: set[int] = set()
-    for place, document in enumerate(documents):
-        try:
-            columns.add(automaton, place, document.streams, parse(document.xml))
-        except MalformedDocument:
-            refused.add(place)
+    with paused():
+        for place, document in enumerate(documents):
+            try:
+                columns.add(automaton, place, document.streams, parse(document.xml))
+            except MalformedDocument:
+                refused.add(place)
     bindings, values = columns.tables()
     return Portion(version, bindings, values, frozenset(refused))
 
