@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 from urllib.parse import urlsplit
 
 import typer
 
-from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.cli import feedlist
 from xscl.cli.feedlist import misused
@@ -21,13 +19,12 @@ from xscl.cli.output import (
     Misuse,
     complain,
     instant,
-    match_row,
-    match_text,
     one_line,
     say,
     say_json,
     table,
 )
+from xscl.cli.telling import Heard, sink
 from xscl.engine import Engine
 from xscl.feed import (
     EVERY,
@@ -42,13 +39,9 @@ from xscl.feed import (
 from xscl.followed import Count, Feeds, ticks
 from xscl.following import Fetching, Polled, allow_late, follow, poll_now
 from xscl.language.parser import parse_window
-from xscl.ledger import Batch
-from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
 from xscl.retention import asked
-from xscl.sink import EngineSink
 from xscl.why.intervals import duration
-from xscl.xpath.portions import Part
 
 app = typer.Typer(
     help="Follow feeds: RSS, Atom and JSON Feed.", no_args_is_help=True, rich_markup_mode=None
@@ -313,7 +306,7 @@ def poll(
     """
     place = home(data)
     place.expect()
-    heard = _Heard(as_json, notify_history)
+    heard = Heard(as_json, notify_history)
     with (
         place.hold("feeds poll"),
         Engine(place.database) as engine,
@@ -323,8 +316,8 @@ def poll(
         engine.retain(asked(engine.retention))
         chosen = _chosen(feeds, feed or (), everything)
         polled = poll_now(feeds, spool, chosen, Fetching(tuple(allow_address or ())))
-        with (_ToldAtTheEnd if as_json else EngineSink)(engine, heard) as sink:
-            DirectConsumer(spool, sink).run_once()
+        with sink(engine, heard) as telling:
+            DirectConsumer(spool, telling).run_once()
             if as_json:
                 _say_all(polled, feeds.counts(), heard)
                 sys.stdout.flush()
@@ -335,53 +328,13 @@ def poll(
         raise typer.Exit(1)
 
 
-@dataclass(slots=True)
-class _Heard:
-    """Prints matches as they come, or keeps them for the one answer in JSON.
-
-    Those among what feeds held already are only counted, by subscription, unless `history` is set.
-    """
-
-    as_json: bool
-    history: bool
-    shown: int = 0
-    rows: list[dict[str, Any]] = field(default_factory=list)
-    silent: Counter[str] = field(default_factory=Counter)
-
-    def __call__(self, matches: Matches) -> None:
-        for match in matches:
-            if match.history and not self.history:
-                self.silent[match.subscription] += 1
-                continue
-            self.shown += 1
-            if self.as_json:
-                self.rows.append(match_row(match))
-            else:
-                for line in match_text(match):
-                    say(line)
-        sys.stdout.flush()
-
-
-class _ToldAtTheEnd(EngineSink):
-    """A sink whose matches count as told when it is left, not batch by batch."""
-
-    def __enter__(self) -> _ToldAtTheEnd:
-        self.on_matches(self.engine.untold())
-        return self
-
-    def consume(
-        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
-    ) -> None:
-        self.on_matches(self.engine.push(documents, source=batch, parts=parts))
-
-
 def _chosen(feeds: Feeds, names: Sequence[str], everything: bool) -> list[Feed]:
     if names:
         return [feeds[name] for name in names]
     return [feed for feed in feeds if not feed.gone] if everything else feeds.due(ticks())
 
 
-def _say_all(polled: Sequence[Polled], counts: Mapping[str, Count], heard: _Heard) -> None:
+def _say_all(polled: Sequence[Polled], counts: Mapping[str, Count], heard: Heard) -> None:
     say_json(
         {
             "feeds": [

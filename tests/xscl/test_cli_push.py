@@ -1,0 +1,116 @@
+"""`xscl push`: documents from files into a data directory, as a user sees it."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from xscl.cli import app
+
+PAIR = "books//book->b[./t->t] FOLLOWED BY{t=u, 30 d} blogs//blog->c[./t->u]"
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the commands run: a data directory with a subscription, and nothing else."""
+    monkeypatch.chdir(tmp_path)
+    assert run("subscribe", "echo", PAIR).exit_code == 0
+    return tmp_path
+
+
+def lines(path: str, *rows: dict[str, Any]) -> str:
+    Path(path).write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    return path
+
+
+def book(id_: str, title: str, day: int) -> dict[str, Any]:
+    xml = f"<book><t>{title}</t></book>"
+    return {"id": id_, "stream": "books", "timestamp": f"2026-01-{day:02}T00:00:00Z", "xml": xml}
+
+
+def blog(id_: str, title: str, day: int) -> dict[str, Any]:
+    xml = f"<blog><t>{title}</t></blog>"
+    return {"id": id_, "timestamp": f"2026-01-{day:02}T00:00:00Z", "xml": xml}
+
+
+def answer(*arguments: str) -> dict[str, Any]:
+    done = run("push", *arguments, "--json")
+    assert done.exit_code == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def pairs(found: dict[str, Any]) -> list[list[str]]:
+    return [row["documents"] for row in found["matches"]]
+
+
+def test_documents_are_joined_with_what_was_pushed_before() -> None:
+    first = answer(lines("books.jsonl", book("b1", "X", 1)), "--stream", "blogs")
+    second = answer(lines("blogs.jsonl", blog("c1", "X", 3), blog("c2", "Y", 3)), "--stream=blogs")
+    assert (first["documents"], first["matches"]) == (1, [])
+    assert (second["documents"], pairs(second)) == (2, [["b1", "c1"]])
+
+
+def test_the_same_again_changes_nothing_and_other_content_is_a_version() -> None:
+    answer(lines("all.jsonl", book("b1", "X", 1), blog("c1", "X", 3)), "--stream", "blogs")
+    again = answer("all.jsonl", "--stream", "blogs")
+    assert (again["documents"], again["matches"]) == (2, [])
+    answer(lines("all.jsonl", book("b1", "Z", 1)), "--stream", "blogs")
+    listed = run("sql", "SELECT id, version FROM documents ORDER BY id", "--format", "json")
+    assert json.loads(listed.stdout) == [
+        {"id": "b1", "version": 1},
+        {"id": "b1@2", "version": 2},
+        {"id": "c1", "version": 1},
+    ]
+
+
+def test_whole_files_directories_and_archives() -> None:
+    Path("in").mkdir()
+    Path("in/a.xml").write_text("<book><t>X</t></book>")
+    with zipfile.ZipFile("b.zip", "w") as archive:
+        archive.writestr("b.xml", "<blog><t>X</t></blog>")
+    assert answer("in", "--stream=books", "--stream=shelf", "--at=2026-01-01")["documents"] == 1
+    assert pairs(answer("b.zip", "--stream=blogs", "--at=2026-01-03")) == [["a.xml", "b.zip!b.xml"]]
+    done = run("sql", "SELECT streams FROM documents WHERE id = 'a.xml'", "--format", "json")
+    assert json.loads(done.stdout) == [{"streams": ["books", "shelf"]}]
+
+
+def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
+    broken = {**blog("c9", "X", 2), "xml": "<blog"}
+    lines("all.jsonl", book("b1", "X", 1), broken, blog("c1", "X", 3))
+    Path("none.xml").write_text("no XML at all")
+    done = run("push", "all.jsonl", "none.xml", "--stream", "blogs")
+    assert done.exit_code == 0
+    assert "echo  b1  +  c1" in done.stdout
+    assert done.stdout.endswith("3 documents, 2 not read, 1 matches\n")
+    assert "not read: none.xml" in done.stderr
+    assert "SELECT * FROM rejected" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("--stream", "s"), "there is nothing to read"),
+        (("a.xml",), "the documents need a stream"),
+        (("a.xml", "--stream", "s", "--at", "noon"), "'noon' is no time"),
+    ],
+)
+def test_calls_that_lack_something(arguments: tuple[str, ...], told: str) -> None:
+    done = run("push", *arguments)
+    assert done.exit_code == 2
+    assert told in done.stderr
+
+
+def test_if_nothing_could_be_read_the_command_fails() -> None:
+    done = run("push", "nowhere.xml", "--stream", "s")
+    assert done.exit_code == 1
+    assert "not read: nowhere.xml: there is no such file or directory" in done.stderr

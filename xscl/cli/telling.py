@@ -1,0 +1,66 @@
+"""Telling a person the matches of what a command has just brought in.
+
+A match counts as told when it was written out: who is stopped before is told
+again by the next command.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from feeds.documents import Document
+from xscl.cli.output import match_row, match_text, say
+from xscl.engine import Engine
+from xscl.ledger import Batch
+from xscl.matches import Matches
+from xscl.sink import EngineSink
+from xscl.xpath.portions import Part
+
+
+@dataclass(slots=True)
+class Heard:
+    """Prints matches as they come, or keeps them for the one answer in JSON.
+
+    Those among what feeds held already are only counted, by subscription, unless `history` is set.
+    """
+
+    as_json: bool
+    history: bool = True
+    shown: int = 0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    silent: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, matches: Matches) -> None:
+        for match in matches:
+            if match.history and not self.history:
+                self.silent[match.subscription] += 1
+                continue
+            self.shown += 1
+            if self.as_json:
+                self.rows.append(match_row(match))
+            else:
+                for line in match_text(match):
+                    say(line)
+        sys.stdout.flush()
+
+
+def sink(engine: Engine, heard: Heard) -> EngineSink:
+    """Return the sink that tells; of one answer in JSON all matches are told when it is left."""
+    return (_ToldAtTheEnd if heard.as_json else EngineSink)(engine, heard)
+
+
+class _ToldAtTheEnd(EngineSink):
+    """A sink whose matches count as told when it is left, not batch by batch."""
+
+    def __enter__(self) -> _ToldAtTheEnd:
+        self.on_matches(self.engine.untold())
+        return self
+
+    def consume(
+        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
+    ) -> None:
+        self.on_matches(self.engine.push(documents, source=batch, parts=parts))
