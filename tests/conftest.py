@@ -27,16 +27,26 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if IN_CI else "dev")
 
 
+TOGETHER = {
+    "the Spark session": ("/test_pipeline.py::", "through_spark"),
+    "cases of the whole language": ("/whole/test_oracle.py::",),
+    "cases of joins": ("::test_each_feature_occurred_in_a_match", "::test_planted_fault_is_found"),
+}
+"""What takes long to make, and parts of the names of the tests that share it."""
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each process one test after the other, but all that share the Spark session to one."""
+    """Give each process one test after the other, but all that share what is dear to one."""
     # xdist need not be installed, and has no types
     from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
-            shares = "/test_pipeline.py::" in nodeid or "through_spark" in nodeid
-            return "spark" if shares else nodeid
+            shared = (
+                what for what, parts in TOGETHER.items() if any(part in nodeid for part in parts)
+            )
+            return next(shared, nodeid)
 
     return Scheduling(config, log)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress, repeat
@@ -117,7 +117,7 @@ class Documents:
         made = [a.id for a in accepted if a.id != a.document.id]
         self._seen.add(np.concatenate((numbers, _numbers(made))))
         if refused:
-            self._keep_refused(_table(_REFUSED, refused.values()))
+            self._keep_refused(refused)
         return accepted
 
     def _accept_one(
@@ -202,13 +202,17 @@ class Documents:
             known.setdefault(given, {})[digest] = doc
         return known
 
-    def _keep_refused(self, rows: pa.Table) -> None:
-        """Record documents that are not taken, each content once."""
-        self._store.lend("refused", rows)
-        self._store.connection.execute(
-            "INSERT INTO state.rejected SELECT * FROM refused r WHERE NOT EXISTS"
-            " (SELECT 1 FROM state.rejected k WHERE k.id = r.id AND k.sha256 = r.sha256)"
+    def _keep_refused(self, rows: Mapping[tuple[str, str], tuple[object, ...]]) -> None:
+        """Record documents that are not taken, by id and content, each once."""
+        ids, contents = zip(*rows, strict=True)
+        self._store.lend("refused", pa.table({"id": ids, "sha256": contents}))
+        known = set(
+            self._store.fetch(
+                "SELECT id, sha256 FROM state.rejected SEMI JOIN refused USING (id, sha256)"
+            )
         )
+        new = [row for key, row in rows.items() if key not in known]
+        self._store.insert("state.rejected", _table(_REFUSED, new))
 
     # -- Texts -----------------------------------------------------------------------------
 

@@ -382,7 +382,7 @@ def _changes() -> Case:
     return Case((d1, Subscribe(_same_text()), d2, changed, d3, Unsubscribe("Q"), d4))
 
 
-@_examples(75)
+@_examples(60)
 @given(case=cases(), cuts=CUTS)
 @example(case=_late(), cuts=[False])
 def test_engine_equals_oracle(case: Case, cuts: list[bool]) -> None:
@@ -390,7 +390,7 @@ def test_engine_equals_oracle(case: Case, cuts: list[bool]) -> None:
     _agrees(run(case, cuts), case)
 
 
-@_examples(55)
+@_examples(45)
 @given(case=histories(), cuts=CUTS)
 @example(case=_changes(), cuts=[False])
 def test_engine_equals_oracle_while_people_come_and_go(case: Case, cuts: list[bool]) -> None:

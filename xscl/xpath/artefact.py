@@ -15,6 +15,7 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+from feeds.faultpoints import reached
 from xscl.xpath.nfa import Automaton, Parts
 
 _CURRENT = "current"
@@ -39,6 +40,7 @@ class Artefacts:
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         before = set(self.directory.iterdir())
         self._place(f"{version}{_SUFFIX}", packed(automaton.parts()))
+        reached("artefact")
         self._place(_CURRENT, version.encode())
         self._written = version
         for path in before:
