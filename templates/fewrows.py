@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 import duckdb
 import numpy as np
-import pyarrow as pa
 
 from templates.columns import Column, Columns, Index
 from templates.inmemory import Registered, answers, several
@@ -20,8 +19,6 @@ from templates.registry import Members, Registry, r_t
 
 FEW_VALUES = 64
 """Values of a batch up to which what is kept with them is read."""
-FEW_NUMBERS = 8
-"""Numbers up to which a query names them; a join with more takes less time to plan."""
 FEW_ROWS = 4096
 """Kept rows, and value joins, up to which a batch is joined in memory."""
 MANY_ANSWERS = 1_000_000
@@ -46,7 +43,7 @@ class FewRows:
             return None
         kept = self._fetch(
             "SELECT * EXCLUDE (first) FROM state.binding"
-            f" WHERE key IN ({self._among(wanted)}) LIMIT {FEW_ROWS + 1}"
+            f" WHERE key IN ({self._lender.among(wanted)}) LIMIT {FEW_ROWS + 1}"
         )
         if len(kept["doc"]) > FEW_ROWS or Index(kept["key"]).count(keys) > FEW_ROWS:
             return None
@@ -75,7 +72,7 @@ class FewRows:
         docs = np.unique(np.concatenate((joins["doc1"], joins["doc2"])))
         return self._fetch(
             "SELECT doc, pair, node1, node2, key FROM state.binding"
-            f" WHERE doc IN ({self._among(docs)})"
+            f" WHERE doc IN ({self._lender.among(docs)})"
         )
 
     def _of(self, members: Members) -> Registered:
@@ -86,14 +83,6 @@ class FewRows:
             rows = Registered(self._fetch(f"SELECT * EXCLUDE (apart) FROM {r_t(number)}"))
             self._registered[number] = members.changes, rows
         return rows
-
-    def _among(self, numbers: Column) -> str:
-        """Return SQL for some keys or documents, to be put in brackets."""
-        if len(numbers) <= FEW_NUMBERS:
-            return ", ".join(str(number) for number in numbers.tolist()) or "NULL"
-        name = f"asked_{numbers.dtype}"
-        self._lender.lend(name, pa.table({"number": numbers}))
-        return f"SELECT number FROM {name}"
 
     def _fetch(self, query: str) -> Columns:
         found = self._connection.execute(query).fetchnumpy()

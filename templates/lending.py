@@ -8,7 +8,10 @@ size, so a table of more than `FEW` rows is registered itself.
 
 from __future__ import annotations
 
+from typing import Any
+
 import duckdb
+import numpy.typing as npt
 import pyarrow as pa
 
 FEW = 1024
@@ -23,6 +26,10 @@ class _Holder:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)
+
+
+FEW_NUMBERS = 8
+"""Numbers up to which a query names them; a join with more takes less time to plan."""
 
 
 class Lender:
@@ -44,6 +51,14 @@ class Lender:
             return
         holder = self._holders[name] = _Holder(table)
         self._connection.register(name, holder)
+
+    def among(self, numbers: npt.NDArray[Any]) -> str:
+        """Return SQL for some numbers, to be put in brackets after IN."""
+        if len(numbers) <= FEW_NUMBERS:
+            return ", ".join(str(number) for number in numbers.tolist()) or "NULL"
+        name = f"asked_{numbers.dtype}"
+        self.lend(name, pa.table({"number": numbers}))
+        return f"SELECT number FROM {name}"
 
     def forget(self) -> None:
         """Register every name anew: a transaction that is rolled back takes them along."""

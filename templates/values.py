@@ -102,9 +102,9 @@ class Values:
         there = self._seen.among(keys)
         if not there.any():
             return {}, there
-        self._lender.lend("asked_key", pa.table({"key": np.unique(keys[there])}))
+        asked = self._lender.among(np.unique(keys[there]))
         rows = self._connection.execute(
-            "SELECT key, strVal FROM state.value SEMI JOIN asked_key USING (key)"
+            f"SELECT key, strVal FROM state.value WHERE key IN ({asked})"
         )
         found = dict(rows.fetchall())
         return found, np.isin(keys, np.fromiter(found, np.uint64, len(found)))

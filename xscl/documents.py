@@ -33,6 +33,7 @@ from xscl.xpath.tree import Tree, number_nodes
 
 LEVELS = 64  # ranks from one arrival to the next: how deep published streams can be nested
 TREES = 256  # parsed documents kept for reading matches
+RECENT = 4096  # documents of small batches that matches are read of without asking the store
 EARLIEST = -(INFINITE >> 1)  # the clock before the first document
 
 
@@ -79,6 +80,7 @@ class Documents:
         self.clock = store.progress("clock")
         self.next = store.progress("next_doc")
         self._trees: OrderedDict[int, Tree] = OrderedDict()
+        self._recent: OrderedDict[int, Stored] = OrderedDict()
         self._arrived: dict[int, Content] = {}  # of this push, perhaps not stored yet
         self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
 
@@ -118,7 +120,19 @@ class Documents:
         self._seen.add(np.concatenate((numbers, _numbers(made))))
         if refused:
             self._keep_refused(refused)
+        if len(accepted) <= RECENT // 4:
+            self._remember(accepted)
         return accepted
+
+    def _remember(self, accepted: Sequence[Accepted]) -> None:
+        """Have at hand what matches need to know of documents that have just come."""
+        for one in accepted:
+            doc, _, _, ts, clock, rank, base, first, *_ = one.arrival
+            self._recent[doc] = Stored(
+                doc, one.id, ts, first, one.version, one.document.history, clock, rank, base
+            )
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
 
     def _accept_one(
         self,
@@ -265,12 +279,16 @@ class Documents:
 
     def stored(self, docs: set[int]) -> dict[int, Stored]:
         """Return what matches need to know of documents."""
-        self._store.lend("asked", pa.table({"doc": pa.array(sorted(docs), pa.int64())}))
-        rows = self._store.fetch(
-            "SELECT doc, id, ts, first, version, history, clock, rank, base"
-            " FROM state.document SEMI JOIN asked USING (doc)"
-        )
-        return {row[0]: Stored(*row) for row in rows}
+        found = {doc: self._recent[doc] for doc in docs if doc in self._recent}
+        asked = sorted(docs - found.keys())
+        if asked:
+            self._store.lend("asked", pa.table({"doc": pa.array(asked, pa.int64())}))
+            rows = self._store.fetch(
+                "SELECT doc, id, ts, first, version, history, clock, rank, base"
+                " FROM state.document SEMI JOIN asked USING (doc)"
+            )
+            found.update((row[0], Stored(*row)) for row in rows)
+        return found
 
 
 def check(documents: Iterable[Document]) -> None:

@@ -47,6 +47,9 @@ _REFERRED = """
 """
 
 
+_USUAL = Retention()
+
+
 @dataclass(slots=True)
 class _Horizon:
     """The first document that is young enough, and the clock when that was last worked out."""
@@ -95,7 +98,7 @@ class Forgetting:
     @property
     def retention(self) -> Retention:
         """For how long things are kept."""
-        return Retention() if self.told is None else self.told
+        return _USUAL if self.told is None else self.told
 
     @property
     def oldest(self) -> int:

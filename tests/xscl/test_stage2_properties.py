@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xscl
-from templates import fewrows, processor, views
+from templates import fewrows, lending, processor, views
 from tests.joining import in_database
 from tests.oracle import matches
 from tests.strategies import Case, cases
@@ -38,7 +38,7 @@ def test_joining_heavy_values_selectively(case: Case, cuts: list[bool]) -> None:
 @given(case=cases(), cuts=CUTS)
 def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fewrows, "FEW_NUMBERS", 1)
+        patch.setattr(lending, "FEW_NUMBERS", 1)
         patch.setattr(fewrows, "FEW_ROWS", 12)
         patch.setattr(fewrows, "MANY_ANSWERS", 3)
         agrees(case, cuts)
