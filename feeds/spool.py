@@ -130,6 +130,7 @@ class Spool:
         self._written = 0  # the latest segment of this writer
         self._lock: int | None = None
         self._consumed: deque[tuple[int, int]] = deque()  # numbers and sizes, see `forget`
+        self._consumed_bytes = 0
         self._looked_at = 0  # up to here segments were looked at for that
         if read_only:
             if not self.directory.is_dir():
@@ -249,12 +250,12 @@ class Spool:
         with self._mutex:
             self._refuse_unless_writing("deleted")
             self._look_at(min(up_to, self.latest() - 1))
-            kept, count = sum(size for _, size in self._consumed), 0
-            while kept > keep:
+            count = 0
+            while self._consumed_bytes > keep:
                 number, size = self._consumed[0]
                 count += self._delete(number)
                 self._consumed.popleft()
-                kept -= size
+                self._consumed_bytes -= size
         return count
 
     def _look_at(self, end: int) -> None:
@@ -264,7 +265,10 @@ class Spool:
             numbers = sorted(number for number in self._listed() if number in new)
         else:
             numbers = [number for number in new if self._path(number).exists()]
-        self._consumed.extend((number, self._path(number).stat().st_size) for number in numbers)
+        for number in numbers:
+            size = self._path(number).stat().st_size
+            self._consumed.append((number, size))
+            self._consumed_bytes += size
         self._looked_at = max(end, self._looked_at)
 
     def close(self) -> None:
