@@ -31,6 +31,14 @@ def chosen(columns: Columns, rows: Column) -> Columns:
     return {name: column[rows] for name, column in columns.items()}
 
 
+MOST = 1_000_000
+"""Pairs of rows from which on a join is left to the database."""
+
+
+class TooManyRows(Exception):
+    """A join in memory would have more than `MOST` rows."""
+
+
 class Index:
     """Finds the rows of a column that have given values."""
 
@@ -44,9 +52,14 @@ class Index:
         return int((last - first).sum())
 
     def rows(self, wanted: Column) -> tuple[Column, Column]:
-        """Return all pairs of a place in `wanted` and a row that has the value there."""
+        """Return all pairs of a place in `wanted` and a row that has the value there.
+
+        Raises TooManyRows.
+        """
         first, last = self._bounds(wanted)
         counts = last - first
+        if counts.sum() > MOST:
+            raise TooManyRows
         which = np.repeat(np.arange(len(wanted)), counts)
         before = np.cumsum(counts) - counts
         nth = np.arange(len(which)) - before[which]

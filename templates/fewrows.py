@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import duckdb
 import numpy as np
 
-from templates.columns import Column, Columns, Index
+from templates.columns import Column, Columns, Index, TooManyRows
 from templates.inmemory import Registered, answers, several
 from templates.lending import Lender
 from templates.registry import Members, Registry, r_t
@@ -21,8 +21,8 @@ FEW_VALUES = 64
 """Values of a batch up to which what is kept with them is read."""
 FEW_ROWS = 4096
 """Kept rows, and value joins, up to which a batch is joined in memory."""
-MANY_ANSWERS = 1_000_000
-"""Rows from which on the joins of a template's R_T are left to the database."""
+MANY_BINDINGS = 50_000
+"""Bindings of the joined documents up to which they are read."""
 
 
 class FewRows:
@@ -49,30 +49,35 @@ class FewRows:
             return None
         return kept
 
-    def found(self, joins: Columns, members: Sequence[Members]) -> dict[int, Columns] | None:
-        """Return R_out of each template that has rows, by its number; None if it is too much."""
-        others = self._bindings_of(joins) if any(m.others for m in members) else None
+    def found(self, joins: Columns, members: Sequence[Members]) -> dict[int, Columns]:
+        """Return R_out of each template that has rows, by its number; raises TooManyRows."""
         left, right = set(joins["pair1"].tolist()), set(joins["pair2"].tolist())
-        if others is not None:
+        others = joins
+        if any(m.others for m in members):
+            others = self._bindings_of(joins)
+            if len(others["doc"]) > MANY_BINDINGS:
+                raise TooManyRows
             either = set(others["pair"].tolist())
             left, right = left | either, right | either
         firing = [m for m in members if m.can_fire(left, right)]
         apart = several(joins) if any(m.several for m in firing) else joins
-        asked = [(m, self._of(m), apart if m.several else joins) for m in firing]
-        if any(rows.by("e0").count(read["pairs"]) > MANY_ANSWERS for _, rows, read in asked):
-            return None
         found = {
-            m.template.number: answers(m.template.graph, rows, read, others or joins)
-            for m, rows, read in asked
+            m.template.number: answers(
+                m.template.graph, self._of(m), apart if m.several else joins, others
+            )
+            for m in firing
         }
         return {number: rows for number, rows in found.items() if len(rows["qid"])}
 
     def _bindings_of(self, joins: Columns) -> Columns:
-        """Return all bindings of the documents of some value joins."""
+        """Return all bindings of the documents of some value joins, and whether they have a value.
+
+        If there are more than enough, only so many.
+        """
         docs = np.unique(np.concatenate((joins["doc1"], joins["doc2"])))
         return self._fetch(
-            "SELECT doc, pair, node1, node2, key FROM state.binding"
-            f" WHERE doc IN ({self._lender.among(docs)})"
+            "SELECT doc, pair, node1, node2, key, key IS NOT NULL AS valued FROM state.binding"
+            f" WHERE doc IN ({self._lender.among(docs)}) LIMIT {MANY_BINDINGS + 1}"
         )
 
     def _of(self, members: Members) -> Registered:

@@ -8,6 +8,8 @@ the SQL, which says the same for any number of rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from templates.columns import Column, Columns, Index, chosen, equal_rows
@@ -94,15 +96,17 @@ class Body:
 
     def read_value_join(self, number: int, joins: Columns, edge: Edge) -> None:
         """Join R_vj for one comparison: it binds both nodes and those above them."""
-        docs = () if self._rows is None else ((self._joined["docs"], joins["docs"]),)
-        found = self._read(joins, f"e{number}", "pairs", docs)
+        known = [] if self._rows is None else [(self._joined["docs"], joins["docs"])]
+        for side, child in ((1, edge.left), (2, edge.right)):
+            known += self._bound(self._above(child), joins[f"above{side}"])
+            known += self._bound(child, joins[f"node{side}"])
+        found = self._read(joins, f"e{number}", "pairs", known)
         if not number:
             self._joined = found
         for side, child in ((1, edge.left), (2, edge.right)):
-            parent = next(above for above, below in self._pairs if below == child)
             self._documents.setdefault(side - 1, found[f"doc{side}"])
             self._keys.setdefault(child, found["key"])
-            found = self._bind(parent, f"above{side}", found)
+            found = self._bind(self._above(child), f"above{side}", found)
             found = self._bind(child, f"node{side}", found)
 
     def read_others(self, bindings: Columns) -> None:
@@ -115,9 +119,12 @@ class Body:
         """Join the bindings of a pair of nodes."""
         parent, child = self._pairs[index]
         side = self.graph.nodes[child].side
-        known = self._documents.get(side)
-        docs = () if known is None else ((known, bindings["doc"]),)
-        found = self._read(bindings, f"p{index}", "pair", docs)
+        if child in self.graph.compared():  # what has no value differs from nothing
+            bindings = chosen(bindings, bindings["valued"])
+        known = self._bound(parent, bindings["node1"]) + self._bound(child, bindings["node2"])
+        if side in self._documents:
+            known.append((self._documents[side], bindings["doc"]))
+        found = self._read(bindings, f"p{index}", "pair", known)
         self._documents.setdefault(side, found["doc"])
         self._keys[child] = found["key"]
         found = self._bind(parent, "node1", found)
@@ -151,8 +158,19 @@ class Body:
 
     # -- Parts -----------------------------------------------------------------------------
 
+    def _above(self, child: int) -> int:
+        return next(above for above, below in self._pairs if below == child)
+
+    def _bound(self, node: int, column: Column) -> list[tuple[Column, Column]]:
+        """Return what a column that binds a node has to equal, if the node is bound already."""
+        return [(self._nodes[node], column)] if node in self._nodes else []
+
     def _read(
-        self, relation: Columns, asked: str, column: str, equal: tuple[tuple[Column, Column], ...]
+        self,
+        relation: Columns,
+        asked: str,
+        column: str,
+        equal: Sequence[tuple[Column, Column]],
     ) -> Columns:
         """Join a relation one of whose columns is a column of R_T; return its rows."""
         if self._rows is None:

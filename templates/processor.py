@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.columns import Columns, chosen, columns_of
+from templates.columns import Columns, TooManyRows, chosen, columns_of
 from templates.conjunctive import Base, filter_query, query_over_base, query_over_views
 from templates.fewrows import FewRows
 from templates.inmemory import value_joins as value_joins_in_memory
@@ -73,6 +73,7 @@ class Processor:
         self._swept = -INFINITE
         self._made: dict[Pass, pa.Table] = {}  # R_vj of the last push
         self._few = FewRows(connection, self.lender, registry)
+        connection.execute("RESET disabled_optimizers")  # which a failure may have left set
         self._joins = 0  # value joins in the last push
         self._latest: int | None = None  # time of the latest document that was joined
         self.out: dict[int, pa.Table] = {}
@@ -162,9 +163,10 @@ class Processor:
         """Evaluate one pass over few rows; False if too much would come of them."""
         earlier = chosen(kept, kept["doc"] < first)
         left, right = (batch, earlier) if half.right.old else (kept, batch)
-        joins = value_joins_in_memory(left, right, self._registry.bounds())
-        found = self._few.found(joins, self._live) if len(joins["docs"]) else {}
-        if found is None:
+        try:
+            joins = value_joins_in_memory(left, right, self._registry.bounds())
+            found = self._few.found(joins, self._live) if len(joins["docs"]) else {}
+        except TooManyRows:
             return False
         columns = [pa.array(joins[field.name], field.type) for field in JOINS]
         self._made[half] = pa.table(columns, schema=JOINS)

@@ -68,12 +68,11 @@ class Members:
     together: int = 0  # rows that are not `apart`
     alone: Counter[tuple[int, int]] = field(default_factory=Counter)  # see `views.value_joins`
     changes: int = 0
+    others: bool = False  # whether some pair ends in a node without an equality
 
-    @property
-    def others(self) -> bool:
-        """Whether some pair of the template ends in a node without an equality."""
+    def __post_init__(self) -> None:
         equal = self.template.graph.compared("=")
-        return any(child not in equal for _, child in self.template.graph.pairs())
+        self.others = any(child not in equal for _, child in self.template.graph.pairs())
 
     @property
     def several(self) -> bool:

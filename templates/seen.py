@@ -21,7 +21,9 @@ class Seen:
 
     def add(self, numbers: Numbers) -> None:
         """Add numbers."""
-        run = np.sort(numbers)
+        run = np.unique(numbers[~self.among(numbers)])
+        if not len(run):
+            return
         while self._runs and len(self._runs[-1]) < 2 * len(run):
             run = np.sort(np.concatenate((self._runs.pop(), run)), kind="stable")
         self._runs.append(run)

@@ -2,7 +2,7 @@
 
 A batch makes hundreds of thousands of objects, hardly one of them in a cycle,
 and the collector comes along every few of them and looks at everything there
-is: at 10,000 subscriptions that was a third of a batch's time.  Afterwards it
+is: at 10,000 subscriptions that was a fifth of a batch's time.  Afterwards it
 looks once.
 """
 

@@ -279,7 +279,9 @@ class Documents:
 
     def stored(self, docs: set[int]) -> dict[int, Stored]:
         """Return what matches need to know of documents."""
-        found = {doc: self._recent[doc] for doc in docs if doc in self._recent}
+        # A match may be read in another thread, while documents come and others go.
+        recent = ((doc, self._recent.get(doc)) for doc in docs)
+        found = {doc: stored for doc, stored in recent if stored is not None}
         asked = sorted(docs - found.keys())
         if asked:
             self._store.lend("asked", pa.table({"doc": pa.array(asked, pa.int64())}))

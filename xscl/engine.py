@@ -350,7 +350,7 @@ class Engine:
         documents = (documents,) if isinstance(documents, Document) else tuple(documents)
         if strict:
             check(documents)
-        with paused(), self._changing():
+        with self._changing(), paused():
             if source is not None and not self._ledger.enter(Batch(*source)):
                 return self._expand(_RESULTS.empty_table())
             accepted = self._take([(document, None) for document in documents], strict, parts)

@@ -121,7 +121,7 @@ class Home:
         if not self.exists():
             raise HomeError(
                 f"there is no data in {self.path} yet",
-                hint="'xscl subscribe', 'xscl feeds add' or 'xscl serve' make it; "
+                hint="'xscl subscribe', 'feeds add', 'push' and 'serve' make it; "
                 "--data or XSCL_DATA names another directory",
             )
 

@@ -114,7 +114,7 @@ def _one_table_of_join_state(run: Run) -> None:
     """Put the times beside the bindings; nodes and their values are in the bindings anyway."""
     run(
         "CREATE TABLE state.kept_binding AS SELECT b.*, t.* EXCLUDE (doc)"
-        " FROM state.binding b JOIN state.times t USING (doc)"
+        " FROM state.binding b JOIN (SELECT DISTINCT * FROM state.times) t USING (doc)"
     )
     for table in ("binding", "times", "node"):
         run(f"DROP TABLE state.{table}")

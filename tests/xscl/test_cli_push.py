@@ -63,7 +63,7 @@ def test_documents_are_joined_with_what_was_pushed_before() -> None:
 def test_the_same_again_changes_nothing_and_other_content_is_a_version() -> None:
     answer(lines("all.jsonl", book("b1", "X", 1), blog("c1", "X", 3)), "--stream", "blogs")
     again = answer("all.jsonl", "--stream", "blogs")
-    assert (again["documents"], again["matches"]) == (2, [])
+    assert (again["documents"], again["new"], again["matches"]) == (2, 0, [])
     answer(lines("all.jsonl", book("b1", "Z", 1)), "--stream", "blogs")
     listed = run("sql", "SELECT id, version FROM documents ORDER BY id", "--format", "json")
     assert json.loads(listed.stdout) == [
@@ -79,8 +79,10 @@ def test_whole_files_directories_and_archives() -> None:
     with zipfile.ZipFile("b.zip", "w") as archive:
         archive.writestr("b.xml", "<blog><t>X</t></blog>")
     assert answer("in", "--stream=books", "--stream=shelf", "--at=2026-01-01")["documents"] == 1
-    assert pairs(answer("b.zip", "--stream=blogs", "--at=2026-01-03")) == [["a.xml", "b.zip!b.xml"]]
-    done = run("sql", "SELECT streams FROM documents WHERE id = 'a.xml'", "--format", "json")
+    here = Path.cwd()
+    found = pairs(answer("b.zip", "--stream=blogs", "--at=2026-01-03"))
+    assert found == [[f"{here}/in/a.xml", f"{here}/b.zip!b.xml"]]
+    done = run("sql", "SELECT streams FROM documents WHERE id LIKE '%/a.xml'", "--format", "json")
     assert json.loads(done.stdout) == [{"streams": ["books", "shelf"]}]
 
 
@@ -91,9 +93,42 @@ def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
     done = run("push", "all.jsonl", "none.xml", "--stream", "blogs")
     assert done.exit_code == 0
     assert "echo  b1  +  c1" in done.stdout
-    assert done.stdout.endswith("3 documents, 2 not read, 1 matches\n")
-    assert "not read: none.xml" in done.stderr
-    assert "SELECT * FROM rejected" in done.stderr
+    assert done.stdout.endswith("2 documents, 2 of them new; 2 not read; 1 matches\n")
+    assert f"not read: {Path.cwd()}/none.xml" in done.stderr
+    assert "not read: c9: " in done.stderr
+    assert "(line 1, column " in done.stderr
+    again = answer("all.jsonl", "none.xml", "--stream", "blogs")
+    assert (again["documents"], again["new"], again["not_read"]) == (2, 0, 2)
+
+
+def test_a_file_is_one_document_however_it_is_named(folder: Path) -> None:
+    for name in ("in", "other"):
+        Path(name).mkdir()
+        Path(f"{name}/a.xml").write_text(f"<book><t>{name}</t></book>")
+    for named in ("in", "in/a.xml", str(folder / "in" / "a.xml"), "other"):
+        answer(named, "--stream", "books")
+    answer("in/a.xml", "other/a.xml", "--stream", "books")
+    listed = run("sql", "SELECT id FROM documents ORDER BY id", "--format", "json")
+    assert json.loads(listed.stdout) == [
+        {"id": str(folder / "in" / "a.xml")},
+        {"id": str(folder / "other" / "a.xml")},
+    ]
+
+
+def test_a_time_far_ahead_is_refused_as_all_else_would_be_over() -> None:
+    answer(lines("b.jsonl", book("b1", "X", 1)), "--stream", "blogs")
+    Path("a.xml").write_text("<blog><t>X</t></blog>")
+    done = run("push", "a.xml", "--stream", "blogs", "--at", "2999-01-01")
+    assert done.exit_code == 1
+    assert "more than a day ahead" in done.stderr
+    assert pairs(answer("a.xml", "--stream", "blogs", "--at", "2026-01-05"))
+
+
+def test_late_documents_are_told() -> None:
+    answer(lines("c.jsonl", blog("c1", "X", 20)), "--stream", "blogs")
+    older = {**book("b1", "X", 1), "timestamp": "2025-11-01T00:00:00Z"}
+    done = run("push", lines("b.jsonl", older), "--stream", "blogs")
+    assert "1 came too late for some subscription" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -101,6 +136,7 @@ def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
     [
         (("--stream", "s"), "there is nothing to read"),
         (("a.xml",), "the documents need a stream"),
+        (("a.xml", "--stream", ""), "the documents need a stream"),
         (("a.xml", "--stream", "s", "--at", "noon"), "'noon' is no time"),
     ],
 )
@@ -113,4 +149,4 @@ def test_calls_that_lack_something(arguments: tuple[str, ...], told: str) -> Non
 def test_if_nothing_could_be_read_the_command_fails() -> None:
     done = run("push", "nowhere.xml", "--stream", "s")
     assert done.exit_code == 1
-    assert "not read: nowhere.xml: there is no such file or directory" in done.stderr
+    assert "/nowhere.xml: there is no such file or directory" in done.stderr

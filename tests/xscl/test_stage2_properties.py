@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xscl
-from templates import fewrows, lending, processor, views
+from templates import columns, fewrows, lending, processor, views
 from tests.joining import in_database
 from tests.oracle import matches
 from tests.strategies import Case, cases
@@ -40,7 +40,7 @@ def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) ->
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lending, "FEW_NUMBERS", 1)
         patch.setattr(fewrows, "FEW_ROWS", 12)
-        patch.setattr(fewrows, "MANY_ANSWERS", 3)
+        patch.setattr(columns, "MOST", 6)
         agrees(case, cuts)
 
 

@@ -1,4 +1,4 @@
-"""The inputs of `xscl run`: which streams each belongs to, and its documents in order."""
+"""Inputs of commands: which streams each belongs to, and its documents in order."""
 
 from __future__ import annotations
 
@@ -63,11 +63,16 @@ def sources(
     return (*own, *(Source(path, rest) for path in others))
 
 
-def load(found: Sequence[Source], at: int | None, *, native: bool) -> Loaded:
-    """Return the documents of the inputs; what cannot be read is reported and counted."""
+def load(
+    found: Sequence[Source], at: int | None, *, native: bool, qualified: bool = False
+) -> Loaded:
+    """Return the documents of the inputs; what cannot be read is reported and counted.
+
+    Ids that are made of paths hold among several inputs, or, `qualified`, for good.
+    """
     documents: list[Document] = []
     refused = 0
-    for each in tracked(_read(found, at, native), "reading"):
+    for each in tracked(_read(found, at, native, qualified or len(found) > 1), "reading"):
         if isinstance(each, Rejected):
             refused += 1
             complain(_report(each))
@@ -77,11 +82,13 @@ def load(found: Sequence[Source], at: int | None, *, native: bool) -> Loaded:
     return Loaded(tuple(documents), refused)
 
 
-def _read(found: Sequence[Source], at: int | None, native: bool) -> Iterator[Document | Rejected]:
+def _read(
+    found: Sequence[Source], at: int | None, native: bool, qualified: bool
+) -> Iterator[Document | Rejected]:
     for source in found:
         try:
             for each in files.read(source.path, streams=source.streams, at=at, native=native):
-                yield _qualified(each, source.path) if len(found) > 1 else each
+                yield _qualified(each, source.path) if qualified else each
         except FileNotFoundError:
             yield Rejected(source.streams, str(source.path), "there is no such file or directory")
 

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from feeds.documents import Document
+from feeds.errors import MalformedDocument
 from feeds.spool import Spool
 from xscl.cli.inputs import Source, instant, load
 from xscl.cli.options import DATA, Data, Json, home
 from xscl.cli.output import Misuse, complain, say, say_json
 from xscl.cli.telling import Heard, sink
+from xscl.documents import check
 from xscl.engine import Engine
+from xscl.errors import DocumentError
 from xscl.followed import ticks
 from xscl.pipeline import BATCH, BATCH_BYTES, DirectConsumer
-from xscl.retention import asked
+from xscl.retention import DAY, asked
 
 
 def push(
@@ -42,9 +45,11 @@ def push(
 ) -> None:
     """Take documents into the data directory, durably, and print the matches.
 
-    Lines of JSON may name a stream of their own. A document whose id and
-    content are there already changes nothing; other content under an id is a
-    new version. Documents go in in the order of their times.
+    A line of JSON is {"xml": ...} and may have an "id", a "stream" and a
+    "timestamp" of its own. What is without an id has its path, from the root of
+    the file system on. A document that is there already, with the same content,
+    is not taken again; other content under its id is a new version. Documents
+    go in in the order of their times; all of them are held in memory.
 
     \b
     Example:
@@ -52,35 +57,66 @@ def push(
     """
     if not inputs:
         raise Misuse("there is nothing to read", hint="name files, directories or archives")
-    if not stream:
+    if not stream or not all(stream):
         raise Misuse("the documents need a stream", hint="name it with --stream")
-    found = [Source(path, tuple(dict.fromkeys(stream))) for path in inputs]
-    loaded = load(found, None if at is None else instant(at), native=native)
+    found = [Source(path.absolute(), tuple(dict.fromkeys(stream))) for path in inputs]
+    moment = None if at is None else instant(at)
+    loaded = load(found, moment, native=native, qualified=True)
+    documents = list(_fine(loaded.documents))
     place = home(data)
     heard = Heard(as_json)
     with place.hold("push"), Engine(place.database) as engine, Spool(place.spool) as spool:
         engine.retain(asked(engine.retention))
-        for part in _parts(loaded.documents):
+        before = _counted(engine)
+        for part in _parts(documents):
             spool.append(part, ticks())
-        before = _refused(engine)
         with sink(engine, heard) as telling:
             DirectConsumer(spool, telling).run_once()
-            refused = loaded.refused + _refused(engine) - before
+            after = _counted(engine)
+            counts = {
+                "documents": len(documents),
+                "new": after["arrived"] - before["arrived"],
+                "not_read": loaded.refused + len(loaded.documents) - len(documents),
+                "late": after["late"] - before["late"],
+            }
             if as_json:
-                say_json(
-                    {
-                        "documents": len(loaded.documents),
-                        "not_read": refused,
-                        "matches": heard.rows,
-                    }
-                )
+                say_json({**counts, "matches": heard.rows})
                 sys.stdout.flush()
     if not as_json:
-        say(f"{len(loaded.documents)} documents, {refused} not read, {heard.shown} matches")
-        if refused > loaded.refused:
-            complain("what was refused, and why: xscl sql 'SELECT * FROM rejected'")
-    if not loaded.documents:
+        _say(counts, heard.shown)
+    if not documents:
         raise typer.Exit(1)
+
+
+def _say(counts: Mapping[str, int], matches: int) -> None:
+    say(
+        f"{counts['documents']} documents, {counts['new']} of them new;"
+        f" {counts['not_read']} not read; {matches} matches"
+    )
+    if counts["late"]:
+        complain(
+            f"{counts['late']} came too late for some subscription:"
+            " xscl sql 'SELECT * FROM late' says which"
+        )
+
+
+def _fine(documents: Sequence[Document]) -> Iterator[Document]:
+    """Yield the documents that can be taken, and say what is wrong with the others."""
+    latest = ticks() + DAY
+    for document in documents:
+        try:
+            check([document])
+            if document.timestamp > latest:
+                raise DocumentError(
+                    "its time is more than a day ahead of the clock of this machine, and what is"
+                    " kept is counted from the latest document",
+                    reason_code="future",
+                )
+        except (MalformedDocument, DocumentError) as error:
+            place = f" (line {error.line}, column {error.column})" if error.line else ""
+            complain(f"not read: {document.id}: {error.message}{place}")
+        else:
+            yield document
 
 
 def _parts(documents: Sequence[Document]) -> Iterator[list[Document]]:
@@ -97,5 +133,10 @@ def _parts(documents: Sequence[Document]) -> Iterator[list[Document]]:
         yield part
 
 
-def _refused(engine: Engine) -> int:
-    return int(engine.sql("SELECT count(*) AS n FROM rejected")["n"][0].as_py())
+def _counted(engine: Engine) -> dict[str, int]:
+    """Return how many documents have arrived, and how many of them were late for somebody."""
+    (row,) = engine.sql(
+        "SELECT (SELECT count(*) FROM documents WHERE NOT published) AS arrived,"
+        " (SELECT count(*) FROM late) AS late"
+    ).to_pylist()
+    return dict(row)
