@@ -426,7 +426,7 @@ def test_history_is_printed_when_asked_for() -> None:
 COMMANDS = [
     *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
     *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
-    *(["backup"], ["restore"]),
+    *(["push"], ["backup"], ["restore"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
 ]
 

@@ -28,6 +28,16 @@ DATA = Path("xscl-data")
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
 
 
+At: TypeAlias = Annotated[
+    str | None,
+    typer.Option("--at", metavar="TIME", help="The time of documents without a date."),
+]
+
+Native: TypeAlias = Annotated[
+    bool, typer.Option("--native", help="Feed items as published, not in canonical form.")
+]
+
+
 def home(data: Path) -> Home:
     """Return the data directory that was asked for."""
     return Home(data.expanduser().absolute())

@@ -13,7 +13,7 @@ from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.spool import Spool
 from xscl.cli.inputs import Source, instant, load
-from xscl.cli.options import DATA, Data, Json, home
+from xscl.cli.options import DATA, At, Data, Json, Native, home
 from xscl.cli.output import Misuse, complain, say, say_json
 from xscl.cli.telling import Heard, sink
 from xscl.documents import check
@@ -33,13 +33,8 @@ def push(
         list[str] | None,
         typer.Option("--stream", metavar="NAME", help="Their stream; repeatable."),
     ] = None,
-    at: Annotated[
-        str | None,
-        typer.Option("--at", metavar="TIME", help="The time of documents without a date."),
-    ] = None,
-    native: Annotated[
-        bool, typer.Option("--native", help="Feed items as published, not in canonical form.")
-    ] = False,
+    at: At = None,
+    native: Native = False,
     data: Data = DATA,
     as_json: Json = False,
 ) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from feeds.documents import Document
 from xscl.cli.inputs import instant, load, sources
+from xscl.cli.options import At, Native
 from xscl.cli.output import (
     Misuse,
     clean,
@@ -54,13 +55,8 @@ def run(
     ] = None,
     form: Annotated[Format, typer.Option("--format", help="How to write matches.")] = Format.TEXT,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
-    at: Annotated[
-        str | None,
-        typer.Option("--at", metavar="TIME", help="The time of documents without a date."),
-    ] = None,
-    native: Annotated[
-        bool, typer.Option("--native", help="Feed items as published, not in canonical form.")
-    ] = False,
+    at: At = None,
+    native: Native = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail if anything could not be read.")
     ] = False,
