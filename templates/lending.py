@@ -16,6 +16,8 @@ import pyarrow as pa
 
 FEW = 1024
 """Rows up to which a table is handed out by a holder."""
+FEW_NUMBERS = 8
+"""Numbers up to which a query names them; a join with more takes less time to plan."""
 
 
 class _Holder:
@@ -26,10 +28,6 @@ class _Holder:
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)
-
-
-FEW_NUMBERS = 8
-"""Numbers up to which a query names them; a join with more takes less time to plan."""
 
 
 class Lender:

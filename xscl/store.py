@@ -221,7 +221,8 @@ class Store:
             except BaseException:
                 with suppress(duckdb.Error):  # a failed commit has ended the transaction
                     connection.execute("ROLLBACK")
-                self._lender = None  # what it registered was rolled back
+                if self._lender is not None:
+                    self._lender.forget()
                 raise
 
     def _commit(self, connection: duckdb.DuckDBPyConnection) -> None:
