@@ -58,7 +58,7 @@ def query_over_views(graph: JoinGraph, r_t: str, views: Views, *, apart: bool) -
 def query_over_base(graph: JoinGraph, r_t: str, left: Base, right: Base) -> str:
     """Return the SQL that computes R_out of a two-sided template from R_bin and R_doc."""
     body = _Body(graph)
-    compared = graph.compared()
+    compared = graph.compared
     for index, (_, child) in enumerate(body.pairs):
         side, alias = graph.nodes[child].side, f"b{index}"
         base = right if side else left
@@ -92,7 +92,7 @@ class _Body:
 
     def __init__(self, graph: JoinGraph) -> None:
         self.graph = graph
-        self.pairs = list(graph.pairs())
+        self.pairs = list(graph.pairs)
         self.documents: dict[int, exp.Expr] = {}
         self.keys: dict[int, exp.Expr] = {}
         self.conditions: list[exp.Expr] = []

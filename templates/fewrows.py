@@ -7,15 +7,14 @@ R_T of the templates that can fire, once for as long as it does not change.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import duckdb
 import numpy as np
 
 from templates.columns import Column, Columns, Index, TooManyRows
 from templates.inmemory import Registered, answers, several
 from templates.lending import Lender
-from templates.registry import Members, Registry, r_t
+from templates.members import Members
+from templates.registry import Registry, r_t
 
 FEW_VALUES = 64
 """Values of a batch up to which what is kept with them is read."""
@@ -49,17 +48,18 @@ class FewRows:
             return None
         return kept
 
-    def found(self, joins: Columns, members: Sequence[Members]) -> dict[int, Columns]:
+    def found(self, joins: Columns) -> dict[int, Columns]:
         """Return R_out of each template that has rows, by its number; raises TooManyRows."""
         left, right = set(joins["pair1"].tolist()), set(joins["pair2"].tolist())
+        firing = self._registry.firing.joined(left, right)
         others = joins
-        if any(m.others for m in members):
+        if any(m.others for m in firing):
             others = self._bindings_of(joins)
             if len(others["doc"]) > MANY_BINDINGS:
                 raise TooManyRows
             either = set(others["pair"].tolist())
             left, right = left | either, right | either
-        firing = [m for m in members if m.can_fire(left, right)]
+            firing = [m for m in firing if m.can_fire(left, right)]
         apart = several(joins) if any(m.several for m in firing) else joins
         found = {
             m.template.number: answers(

@@ -87,7 +87,7 @@ class Body:
     def __init__(self, graph: JoinGraph, registered: Registered) -> None:
         self.graph = graph
         self._registered = registered
-        self._pairs = list(graph.pairs())
+        self._pairs = list(graph.pairs)
         self._rows: Column | None = None
         self._documents: dict[int, Column] = {}
         self._keys: dict[int, Column] = {}
@@ -119,7 +119,7 @@ class Body:
         """Join the bindings of a pair of nodes."""
         parent, child = self._pairs[index]
         side = self.graph.nodes[child].side
-        if child in self.graph.compared():  # what has no value differs from nothing
+        if child in self.graph.compared:  # what has no value differs from nothing
             bindings = chosen(bindings, bindings["valued"])
         known = self._bound(parent, bindings["node1"]) + self._bound(child, bindings["node2"])
         if side in self._documents:

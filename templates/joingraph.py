@@ -12,8 +12,9 @@ whose binding belongs to the match is kept although nothing joins it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 LEFT, RIGHT = 0, 1
 
@@ -36,53 +37,71 @@ class Edge:
     operator: str = "="
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JoinGraph:
-    """Nodes of both sides, parents before children, left side first; and the comparisons."""
+    """Nodes of both sides, parents before children, left side first; and the comparisons.
+
+    There are few, and all subscriptions of a shape ask one the same: it remembers its answers.
+    """
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...] = ()
 
-    @property
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.nodes, self.edges))
+
+    @cached_property
     def two_sided(self) -> bool:
         """Whether there is a right side; a graph without one is a plain filter."""
         return any(node.side == RIGHT for node in self.nodes)
 
-    def compared(self, operator: str | None = None) -> frozenset[int]:
-        """The nodes with an edge (of that operator, if one is given)."""
-        edges = [e for e in self.edges if operator is None or e.operator == operator]
-        return frozenset(e.left for e in edges) | frozenset(e.right for e in edges)
+    @cached_property
+    def compared(self) -> frozenset[int]:
+        """The nodes with an edge."""
+        return _ends(self.edges)
 
-    @property
+    @cached_property
+    def equal(self) -> frozenset[int]:
+        """The nodes with an equality."""
+        return _ends(self.equalities)
+
+    @cached_property
     def equalities(self) -> tuple[Edge, ...]:
         """The value joins proper."""
         return tuple(edge for edge in self.edges if edge.operator == "=")
 
+    @cached_property
     def value_joins(self) -> tuple[tuple[int, int], ...]:
-        """Return, for each equality, the places in `pairs` of the pairs that end in its nodes."""
-        place = {child: i for i, (_, child) in enumerate(self.pairs())}
+        """For each equality, the places in `pairs` of the pairs that end in its nodes."""
+        place = {child: i for i, (_, child) in enumerate(self.pairs)}
         return tuple((place[edge.left], place[edge.right]) for edge in self.equalities)
 
     def top(self, side: int) -> int:
         """The number of the side's topmost node."""
         return next(i for i, n in enumerate(self.nodes) if n.side == side and n.parent is None)
 
-    def pairs(self) -> Iterator[tuple[int, int]]:
-        """Yield the pairs of nodes whose bindings stage 1 has to deliver, top down.
+    @cached_property
+    def pairs(self) -> tuple[tuple[int, int], ...]:
+        """The pairs of nodes whose bindings stage 1 has to deliver, top down.
 
         A pair is a structural edge (parent, child).  A top node with a
         comparison of its own, and the only node of a side, is paired with
         itself, so that every node with a comparison is the second of a pair.
         """
-        compared = self.compared()
-        for number, node in enumerate(self.nodes):
-            if node.parent is not None:
-                yield node.parent, number
-            elif number in compared or not self._children(number):
-                yield number, number
+        parents = {node.parent for node in self.nodes}
+        return tuple(
+            (number if node.parent is None else node.parent, number)
+            for number, node in enumerate(self.nodes)
+            if node.parent is not None or number in self.compared or number not in parents
+        )
 
-    def _children(self, number: int) -> list[int]:
-        return [i for i, n in enumerate(self.nodes) if n.parent == number]
+
+def _ends(edges: Iterable[Edge]) -> frozenset[int]:
+    return frozenset(end for edge in edges for end in (edge.left, edge.right))
 
 
 def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
@@ -109,7 +128,7 @@ def minor(graph: JoinGraph) -> tuple[JoinGraph, tuple[int, ...]]:
 
 
 def _wanted(graph: JoinGraph) -> set[int]:
-    wanted = set(graph.compared()) | {i for i, n in enumerate(graph.nodes) if n.output}
+    wanted = set(graph.compared) | {i for i, n in enumerate(graph.nodes) if n.output}
     for side in {node.side for node in graph.nodes}:
         if not any(graph.nodes[i].side == side for i in wanted):
             wanted.add(graph.top(side))

@@ -22,7 +22,7 @@ from templates.fewrows import FewRows
 from templates.inmemory import value_joins as value_joins_in_memory
 from templates.joingraph import JoinGraph
 from templates.lending import Lender
-from templates.registry import Members, Registry, r_t
+from templates.registry import Registry, r_t
 from templates.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
 from templates.values import Hash, Values, keys_of
 from templates.views import (
@@ -142,8 +142,9 @@ class Processor:
     def _filter(self, bindings: pa.Table) -> None:
         """Evaluate the templates with one side, which see the batch only."""
         arrived = set(pc.unique(bindings["pair"]).to_pylist())
-        for number, members in self._registry.members.items():
-            if not members.template.graph.two_sided and members.can_fire(arrived, arrived):
+        for members in self._registry.firing.reached(arrived, two_sided=False):
+            if members.can_fire(arrived, arrived):
+                number = members.template.number
                 self._evaluate(number, _filter_sql(members.template.graph, r_t(number)))
 
     def _join(self, side: pa.Table, times: pa.Table) -> None:
@@ -165,7 +166,7 @@ class Processor:
         left, right = (batch, earlier) if half.right.old else (kept, batch)
         try:
             joins = value_joins_in_memory(left, right, self._registry.bounds())
-            found = self._few.found(joins, self._live) if len(joins["docs"]) else {}
+            found = self._few.found(joins) if len(joins["docs"]) else {}
         except TooManyRows:
             return False
         columns = [pa.array(joins[field.name], field.type) for field in JOINS]
@@ -176,19 +177,14 @@ class Processor:
 
     def _looks_back(self, times: pa.Table) -> bool:
         """Whether a document of the batch can be the earlier side of something kept before."""
-        if any(members.joins for members in self._registry.members.values()):
+        if self._registry.looks_back:
             return True
         earliest = pc.min(times["ts"]).as_py()
         return self._latest is None or bool(earliest < self._latest)
 
-    @property
-    def _live(self) -> list[Members]:
-        return [m for m in self._registry.members.values() if m.template.graph.two_sided]
-
     def _half(self, half: Pass, first: int) -> None:
-        live = self._live
         if not self._views:
-            self._half_over_base(half, first, live)
+            self._half_over_base(half, first)
             return
         selective = self._joins > HEAVY
         if selective:
@@ -200,26 +196,29 @@ class Processor:
             return
         self.lender.lend(half.views.joins, joins)
         left, right = (set(pc.unique(joins[name]).to_pylist()) for name in ("pair1", "pair2"))
-        if any(m.several for m in live):
-            make_several(self._connection, half.views)
+        live = self._registry.firing.joined(left, right)
         if any(m.others for m in live):
             more = make_others(self._connection, half, first)
             left, right = left | more[0], right | more[1]
+            live = [m for m in live if m.can_fire(left, right)]
+        if any(m.several for m in live):
+            make_several(self._connection, half.views)
         with written_order(self._connection):
             for members in live:
-                if members.can_fire(left, right):
-                    number, apart = members.template.number, not members.together
-                    query = _views_sql(members.template.graph, r_t(number), half.views, apart)
-                    self._evaluate(number, query)
+                number, apart = members.template.number, not members.together
+                query = _views_sql(members.template.graph, r_t(number), half.views, apart)
+                self._evaluate(number, query)
 
-    def _half_over_base(self, half: Pass, first: int, live: list[Members]) -> None:
+    def _half_over_base(self, half: Pass, first: int) -> None:
         """Evaluate one pass without views (Algorithm 1)."""
         self._connection.execute(
             "CREATE OR REPLACE TEMP VIEW old_binding AS"
             f" SELECT * FROM state.binding WHERE doc < {first};" + _BASE_VIEWS
         )
         sides = (_BATCH, _OLD) if half.right.old else (_KEPT, _BATCH)
-        for members in live:
+        for members in self._registry.members.values():
+            if not members.two_sided:
+                continue
             table = r_t(members.template.number)
             self._evaluate(
                 members.template.number, _base_sql(members.template.graph, table, *sides)
@@ -249,11 +248,11 @@ class Processor:
         Deletions are batched: nothing happens until the clock has moved by an
         eighth of the shortest window since the last time.
         """
-        keeps = self._registry.keeps()
-        shortest = min(keeps.values(), default=0)
-        if keeps and clock < self._swept + max(1, shortest // 8):
+        shortest = self._registry.shortest
+        if shortest is not None and clock < self._swept + max(1, shortest // 8):
             return False
         self._swept = clock
+        keeps = self._registry.keeps()
         finite = [(pair, clock - keep) for pair, keep in keeps.items() if keep < INFINITE]
         bounds = pa.table({"pair": [p for p, _ in finite], "bound": [b for _, b in finite]})
         self.lender.lend("bounds", bounds.cast(_BOUNDS))

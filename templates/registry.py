@@ -18,9 +18,13 @@ import pyarrow as pa
 
 from templates.conjunctive import OPERATORS
 from templates.joingraph import Edge, JoinGraph, Node
+from templates.members import Firing, Members, Row
 from templates.relations import INFINITE, Pair
 from templates.template import Template, Templates, embedding
 from templates.views import Bounds, both
+
+FEW = 8
+"""Rows up to which they are written as parameters: lending a table takes longer."""
 
 SCHEMA = """
 CREATE TABLE state.variable(id INTEGER, definition VARCHAR);
@@ -42,79 +46,16 @@ class Placed:
     order: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One row of R_T: a distinct join.
-
-    `apart` says that no two of its value joins can hold between the same two
-    nodes, so that documents which match share at least two values.
-    """
-
-    template: int
-    pairs: tuple[int, ...]
-    operator: int
-    window: int
-    keep: int
-    apart: bool
-
-
-@dataclass(slots=True)
-class Members:
-    """The rows of one template, as sets for each column, to see quickly whether it can fire."""
-
-    template: Template
-    columns: list[Counter[int]]
-    joins: int = 0  # rows with the operator JOIN
-    together: int = 0  # rows that are not `apart`
-    alone: Counter[tuple[int, int]] = field(default_factory=Counter)  # see `views.value_joins`
-    changes: int = 0
-    others: bool = False  # whether some pair ends in a node without an equality
-
-    def __post_init__(self) -> None:
-        equal = self.template.graph.compared("=")
-        self.others = any(child not in equal for _, child in self.template.graph.pairs())
-
-    @property
-    def several(self) -> bool:
-        """Whether the template's query looks only at documents with several value joins."""
-        return len(self.template.graph.equalities) > 1 and not self.together
-
-    def can_fire(self, left: set[int], right: set[int]) -> bool:
-        """Whether for each place of the template some pair that is used there has arrived."""
-        graph = self.template.graph
-        return all(
-            not column.keys().isdisjoint(right if graph.nodes[child].side else left)
-            for column, (_, child) in zip(self.columns, graph.pairs(), strict=True)
-        )
-
-    def _alone(self, row: Row) -> list[tuple[int, int]]:
-        """Return the pairs of variables by one join of which a row may be satisfied."""
-        joins = self.template.graph.value_joins()
-        if row.apart and len(joins) > 1:
-            return []
-        return [(row.pairs[left], row.pairs[right]) for left, right in joins]
-
-    def count(self, row: Row, by: int) -> None:
-        """Add or take away one row."""
-        self.changes += 1
-        for variables in self._alone(row):
-            self.alone[variables] += by
-            if not self.alone[variables]:
-                del self.alone[variables]
-        for column, pair in zip(self.columns, row.pairs, strict=True):
-            column[pair] += by
-            if not column[pair]:
-                del column[pair]
-        self.joins += by * (row.operator == OPERATORS["JOIN"])
-        self.together += by * (not row.apart)
-
-
 @dataclass(slots=True)
 class _PairUse:
+    """A pair of variables: how many rows of R_T have it, and how long they keep its bindings."""
+
     number: int
+    first: int
+    second: int
     rows: int = 0
     valued: int = 0
-    keeps: Counter[int] = field(default_factory=Counter)
+    keeps: dict[int, int] = field(default_factory=dict)
 
 
 class Registry:
@@ -124,10 +65,14 @@ class Registry:
         self._connection = connection
         self.templates = Templates()
         self.members: dict[int, Members] = {}
+        self.firing = Firing()
         self._variables: dict[str, int] = {}
         self._definitions: dict[int, str] = {}
-        self._pairs: dict[tuple[int, int], _PairUse] = {}
-        self._pair_names: dict[int, tuple[int, int]] = {}
+        self._pairs: dict[int, _PairUse] = {}
+        self._pair_numbers: dict[tuple[int, int], int] = {}
+        self._pairs_of: dict[int, int] = {}  # how many pairs a variable is in
+        self._keeps: Counter[int] = Counter()  # rows of joins of two sides, by how long they keep
+        self._symmetric = 0  # rows with the operator JOIN
         self._qids: dict[Row, int] = {}
         self._rows: dict[int, Row] = {}
         self._uses: Counter[int] = Counter()
@@ -158,10 +103,9 @@ class Registry:
         order = embedding(template.graph, reduced, numbers)
         assert order is not None, "a minor always embeds into its own template"
         placed = tuple(numbers[i] for i in order)
-        pairs = [self._pair(placed[a], placed[b]) for a, b in template.graph.pairs()]
+        numbered = tuple([self._pair(placed[a], placed[b]) for a, b in template.graph.pairs])
         length = INFINITE if window is None else window
         keep = INFINITE if window is None else window + lateness
-        numbered = tuple(pair.number for pair in pairs)
         row = Row(template.number, numbered, OPERATORS[operator], length, keep, apart)
         qid = self._qids.get(row) or self._insert(row)
         self._uses[qid] += 1
@@ -184,10 +128,17 @@ class Registry:
     def save(self) -> None:
         """Write what was added since the last time."""
         for table, rows in self._new.items():
-            columns = list(zip(*rows, strict=True))
-            batch = pa.table({f"c{i}": column for i, column in enumerate(columns)})
-            self._connection.register("new_rows", batch)
-            self._connection.execute(f"INSERT INTO {table} SELECT * FROM new_rows")
+            if len(rows) > FEW:
+                columns = list(zip(*rows, strict=True))
+                batch = pa.table({f"c{i}": column for i, column in enumerate(columns)})
+                self._connection.register("new_rows", batch)
+                self._connection.execute(f"INSERT INTO {table} SELECT * FROM new_rows")
+            else:
+                row = f"({', '.join('?' * len(rows[0]))})"
+                values = [value for each in rows for value in each]
+                self._connection.execute(
+                    f"INSERT INTO {table} VALUES {', '.join([row] * len(rows))}", values
+                )
         self._new.clear()
 
     # -- What stage 1 and the processor need to know ---------------------------------------
@@ -208,8 +159,8 @@ class Registry:
 
     def is_kept(self, pair: int) -> bool:
         """Whether some join of two sides needs the witnesses of a pair."""
-        names = self._pair_names.get(pair)
-        return names is not None and bool(self._pairs[names].keeps)
+        use = self._pairs.get(pair)
+        return use is not None and bool(use.keeps)
 
     def passing(self, pairs: Iterable[int]) -> frozenset[int]:
         """Return those of some pairs that only filters use: their witnesses are not kept."""
@@ -217,9 +168,13 @@ class Registry:
 
     def bounds(self) -> Bounds:
         """Return what no registered join of two sides exceeds."""
-        joins = [m for m in self.members.values() if m.template.graph.two_sided]
-        keep = max((max(use.keeps) for use in self._pairs.values() if use.keeps), default=0)
-        return Bounds(keep, keep, not any(m.joins for m in joins))
+        keep = max(self._keeps, default=0)
+        return Bounds(keep, keep, not self._symmetric)
+
+    @property
+    def looks_back(self) -> bool:
+        """Whether some join has results in both orders of its documents."""
+        return self._symmetric > 0
 
     def alone(self) -> pa.Table:
         """Return the pairs of variables that may satisfy a query by one value join."""
@@ -232,15 +187,20 @@ class Registry:
             }
         )
 
+    @property
+    def shortest(self) -> int | None:
+        """How long the witnesses are kept that are kept least long, in ticks; None: no joins."""
+        return min(self._keeps, default=None)
+
     def keeps(self) -> dict[int, int]:
         """Return, for each pair, how long its witnesses are kept, in ticks."""
-        return {use.number: max(use.keeps) for use in self._pairs.values() if use.keeps}
+        return {number: max(use.keeps) for number, use in self._pairs.items() if use.keeps}
 
     def describe(self, number: int) -> Pair:
         """Return a pair of variables by its number."""
-        first, second = self._pair_names[number]
-        valued = self._pairs[first, second].valued > 0
-        return Pair(number, self._definitions[first], self._definitions[second], valued)
+        use = self._pairs[number]
+        first, second = self._definitions[use.first], self._definitions[use.second]
+        return Pair(number, first, second, use.valued > 0)
 
     # -- Parts -----------------------------------------------------------------------------
 
@@ -256,21 +216,26 @@ class Registry:
         self._variables[definition] = number
         self._definitions[number] = definition
 
-    def _pair(self, first: int, second: int) -> _PairUse:
-        use = self._pairs.get((first, second))
-        if use is None:
-            use = self._pairs[first, second] = _PairUse(self._next_pair)
-            self._next_pair += 1
-            self._pair_names[use.number] = (first, second)
-            self._new["state.pair"].append((use.number, first, second))
-        return use
+    def _pair(self, first: int, second: int) -> int:
+        number = self._pair_numbers.get((first, second))
+        if number is None:
+            number, self._next_pair = self._next_pair, self._next_pair + 1
+            self._know_pair(number, first, second)
+            self._new["state.pair"].append((number, first, second))
+        return number
+
+    def _know_pair(self, number: int, first: int, second: int) -> None:
+        self._pair_numbers[first, second] = number
+        self._pairs[number] = _PairUse(number, first, second)
+        for variable in {first, second}:
+            self._pairs_of[variable] = self._pairs_of.get(variable, 0) + 1
 
     def _template(self, reduced: JoinGraph) -> Template:
         template = self.templates.of(reduced)
         if template.number not in self.members:
             self._know_template(template)
             graph = template.graph
-            columns = "".join(f"p{i} INTEGER, " for i, _ in enumerate(graph.pairs()))
+            columns = "".join(f"p{i} INTEGER, " for i, _ in enumerate(graph.pairs))
             columns += "".join(f"e{i} BIGINT, " for i, _ in enumerate(graph.equalities))
             self._connection.execute(
                 f"CREATE TABLE {r_t(template.number)}"
@@ -280,8 +245,7 @@ class Registry:
         return template
 
     def _know_template(self, template: Template) -> None:
-        columns: list[Counter[int]] = [Counter() for _ in template.graph.pairs()]
-        self.members[template.number] = Members(template, columns)
+        self.members[template.number] = Members.of(template)
 
     def _insert(self, row: Row) -> int:
         qid, self._next_qid = self._next_qid, self._next_qid + 1
@@ -300,7 +264,7 @@ class Registry:
         return qid
 
     def _joins(self, row: Row) -> tuple[tuple[int, int], ...]:
-        return self.members[row.template].template.graph.value_joins()
+        return self.members[row.template].template.graph.value_joins
 
     def _know_row(self, qid: int, row: Row) -> None:
         self._rows[qid] = row
@@ -310,19 +274,20 @@ class Registry:
     def _count(self, row: Row, by: int) -> None:
         """Count a row in its template and its pairs."""
         members = self.members[row.template]
-        members.count(row, by)
-        compared = members.template.graph.compared()
-        for number, (_, child) in zip(row.pairs, members.template.graph.pairs(), strict=True):
-            use = self._pairs[self._pair_names[number]]
+        graph = members.template.graph
+        self.firing.count(members, row, by)
+        self._symmetric += by * (row.operator == OPERATORS["JOIN"])
+        if graph.two_sided:
+            _add(self._keeps, row.keep, by)
+        for number, (_, child) in zip(row.pairs, graph.pairs, strict=True):
+            use = self._pairs[number]
             use.rows += by
             before = use.valued
-            use.valued += by * (child in compared)
+            use.valued += by * (child in graph.compared)
             if by > 0 and (use.rows == 1 or (before == 0) != (use.valued == 0)):
                 self._changed.add(number)
-            if members.template.graph.two_sided:
-                use.keeps[row.keep] += by
-                if not use.keeps[row.keep]:
-                    del use.keeps[row.keep]
+            if graph.two_sided:
+                _add(use.keeps, row.keep, by)
 
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)
@@ -332,19 +297,20 @@ class Registry:
     def _drop_pairs(self, row: Row) -> tuple[int, ...]:
         dropped = []
         for number in dict.fromkeys(row.pairs):
-            names = self._pair_names[number]
-            if not self._pairs[names].rows:
-                del self._pairs[names], self._pair_names[number]
+            use = self._pairs[number]
+            if not use.rows:
+                del self._pairs[number], self._pair_numbers[use.first, use.second]
                 self._changed.discard(number)
                 self._connection.execute("DELETE FROM state.pair WHERE id = ?", [number])
+                for variable in {use.first, use.second}:
+                    self._drop_variable(variable)
                 dropped.append(number)
-        if dropped:
-            self._drop_variables()
         return tuple(dropped)
 
-    def _drop_variables(self) -> None:
-        used = {number for names in self._pair_names.values() for number in names}
-        for number in [n for n in self._definitions if n not in used]:
+    def _drop_variable(self, number: int) -> None:
+        """Forget a variable if it is in no pair any more."""
+        _add(self._pairs_of, number, -1)
+        if number not in self._pairs_of:
             del self._variables[self._definitions.pop(number)]
             self._connection.execute("DELETE FROM state.variable WHERE id = ?", [number])
 
@@ -356,13 +322,12 @@ class Registry:
         for number, definition in fetch("SELECT id, definition FROM state.variable"):
             self._know_variable(number, definition)
         for number, first, second in fetch("SELECT id, var1, var2 FROM state.pair ORDER BY id"):
-            self._pair_names[number] = (first, second)
-            self._pairs[first, second] = _PairUse(number)
+            self._know_pair(number, first, second)
         for number, graph in fetch("SELECT id, graph FROM state.template ORDER BY id"):
             template = Template(number, _from_json(graph))
             self.templates.restore(template)
             self._know_template(template)
-            width = len(list(template.graph.pairs()))
+            width = len(template.graph.pairs)
             for qid, *numbers, operator, window, keep, apart in fetch(
                 f"SELECT * FROM {r_t(number)}"
             ):
@@ -370,11 +335,20 @@ class Registry:
                 self._know_row(qid, Row(number, pairs, operator, window, keep, apart))
         self._uses.update(dict(uses))
         self._next_variable = max(self._definitions, default=0) + 1
-        self._next_pair = max(self._pair_names, default=0) + 1
+        self._next_pair = max(self._pairs, default=0) + 1
         self._next_qid = max(self._rows, default=0) + 1
 
     def _fetch(self, query: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(query).fetchall()
+
+
+def _add(counts: dict[int, int], key: int, by: int) -> None:
+    """Count; what is not there any more has no entry."""
+    count = counts.get(key, 0) + by
+    if count:
+        counts[key] = count
+    else:
+        del counts[key]
 
 
 def r_t(template: int) -> str:

@@ -72,8 +72,17 @@ def embedding(
 
     Of several ways (automorphisms) the one with the lexicographically
     smallest tuple of variables is taken, so that equal queries become equal
-    rows whatever order they were written in.
+    rows whatever order they were written in.  Only the order of the variables
+    matters, so what was found for one order is remembered.
     """
+    places = {variable: place for place, variable in enumerate(sorted(set(variables)))}
+    return _embedding(template, minor, tuple(places[variable] for variable in variables), ties)
+
+
+@lru_cache(maxsize=65_536)
+def _embedding(
+    template: JoinGraph, minor: JoinGraph, variables: tuple[int, ...], ties: int
+) -> tuple[int, ...] | None:
     colours = refine(template), refine(minor)
     if sorted(colours[0]) != sorted(colours[1]) or len(template.edges) != len(minor.edges):
         return None

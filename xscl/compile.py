@@ -130,6 +130,12 @@ class CompiledJoin:
         side = self.place(one)[0]
         return self.sides[side].may_coincide(self.place(one)[1], self.place(two)[1])
 
+    def definitions(self) -> tuple[str, ...]:
+        """Return the canonical definitions of the minor's nodes; all sides are blocks."""
+        return tuple(
+            one for side, _ in enumerate(self.sides) for one in self.block_definitions(side)
+        )
+
     def block_definitions(self, side: int) -> tuple[str, ...]:
         """Return the canonical definitions of the minor's nodes on a block's side."""
         found = self.sides[side].pattern
@@ -197,6 +203,11 @@ class CompiledQuery:
     def streams(self) -> tuple[str, ...]:
         """The streams that the query reads, each once."""
         return tuple(dict.fromkeys(block.stream for block in self.normal.blocks))
+
+    @property
+    def publish(self) -> str | None:
+        """The stream that the query publishes, if it does."""
+        return self.normal.publish
 
     @property
     def components(self) -> tuple[int, ...]:

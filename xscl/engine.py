@@ -263,7 +263,7 @@ class Engine:
 
     def _prime(self, subscription: Subscription, trial: Trial, found: Matches) -> None:
         """Give a new subscription the past: its results, and the join state of its variables."""
-        pairs = [self._registry.describe(pair) for pair in self._network.pairs(subscription.name)]
+        pairs = [self._registry.describe(pair) for pair in self._network.pairs(subscription)]
         for one in list(witnesses(self._store, trial, pairs)):
             self._processor.keep(one)
         if not found:

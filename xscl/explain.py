@@ -219,7 +219,7 @@ def _kept(
 ) -> Iterator[str]:
     if registered is None:
         return
-    listed = ", ".join(str(pair) for pair in network.pairs(registered.name))
+    listed = ", ".join(str(pair) for pair in network.pairs(registered))
     ((rows, documents),) = store.fetch(
         f"SELECT count(*), count(DISTINCT doc) FROM state.binding WHERE pair IN ({listed})"
     )
@@ -231,7 +231,7 @@ def _plan(network: Network, registered: Subscription | None) -> Iterator[str]:
     if registered is None:
         return
     yield "plan"
-    for operator in network.operators(registered.name):
+    for operator in network.operators(registered):
         mop = operator.mop
         assert mop is not None
         inputs = ", ".join(

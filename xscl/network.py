@@ -35,6 +35,7 @@ from xscl.compile import CompiledQuery
 from xscl.composites import Composite, Composites, composite_of
 from xscl.documents import LEVELS, Accepted, Documents
 from xscl.language.parser import parse_block
+from xscl.language.syntax import Block
 from xscl.operators.attributes import Attributes
 from xscl.operators.collect import Collect
 from xscl.operators.joins import JoinDefinition, Joins, TemplateJoin
@@ -64,6 +65,14 @@ def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:
 
 
 _CODEC = Codec([AttributeType(Composite, json.dumps, _composite)])
+
+
+class _Blocks(dict[str, Block]):
+    """Blocks by their definitions, each read once."""
+
+    def __missing__(self, definition: str) -> Block:
+        block = self[definition] = parse_block(definition)
+        return block
 
 
 class Network:
@@ -111,6 +120,8 @@ class Network:
             self.core, self._records, self.planner.source, lateness, schema
         )
         self._planned: dict[str, Planned] = {}
+        self._scans: dict[str, Operator] = {}  # of streams that rows of R_T are joined over
+        self._joined: Counter[str] = Counter()  # subscriptions that are such rows, by stream
         self._ordered: dict[str, None] = {}  # subscriptions with operators over time
         self._numbered: Numbering | None = None  # None: since the plan has changed
         self._received: Counter[int] = Counter()  # subscriptions by their stream of results
@@ -165,11 +176,32 @@ class Network:
             self._publish_from(root.operator, subscription, composite_in)
 
     def attach_row(self, subscription: Subscription) -> None:
-        """Let a subscription have a row of R_T that is registered already."""
-        placed = Placed(subscription.template, subscription.qid, ())
-        graph = self._registry.members[placed.template].template.graph
-        streams = [subscription.reads[0], subscription.reads[-1]][: 1 + graph.two_sided]
-        self.attach(subscription, self.planner.plan_row(placed, streams))
+        """Let a subscription have the results of a row of R_T over blocks.
+
+        Unless it publishes them nobody in the plan reads the row, so all that the plan needs is a
+        scan of its streams, one for all such rows.
+        """
+        if subscription.publish is not None:
+            placed = Placed(subscription.template, subscription.qid, ())
+            graph = self._registry.members[placed.template].template.graph
+            streams = [subscription.reads[0], subscription.reads[-1]][: 1 + graph.two_sided]
+            self.attach(subscription, self.planner.plan_row(placed, streams))
+            return
+        self._received[subscription.qid] += 1
+        for stream in subscription.reads:
+            if not self._joined[stream]:
+                source = self.planner.source(stream)
+                scan = Wanted("xpath_scan", (), (source,))
+                self._scans[stream] = self.core.plan.insert(scan)
+                self._numbered = None
+            self._joined[stream] += 1
+
+    def _detach_row(self, subscription: Subscription) -> None:
+        for stream in subscription.reads:
+            self._joined[stream] -= 1
+            if not self._joined[stream]:
+                del self._joined[stream]
+                self.core.plan.release(self._scans.pop(stream))
 
     def attach_query(self, subscription: Subscription, query: Query) -> None:
         """Let a subscription have what a relational query finds."""
@@ -195,10 +227,13 @@ class Network:
         if subscription.relational:
             self.relational.remove(subscription.name)
             return ()
-        planned = self._planned.pop(subscription.name)
         self._received[subscription.qid] -= 1
         if not self._received[subscription.qid]:
             del self._received[subscription.qid]
+        planned = self._planned.pop(subscription.name, None)
+        if planned is None:
+            self._detach_row(subscription)
+            return self._drop(self._registry.remove(subscription.qid))
         self._ordered.pop(subscription.name, None)
         if subscription.qid < 0:
             outlet = self._outlets[subscription.qid]
@@ -206,35 +241,46 @@ class Network:
             if not outlet.uses:
                 del self._outlets[subscription.qid]
                 outlet.close()
-        dropped = self.planner.release(planned)
-        for pair in dropped:
+        return self._drop(self.planner.release(planned))
+
+    def _drop(self, pairs: tuple[int, ...]) -> tuple[int, ...]:
+        for pair in pairs:
             self.automaton.remove(pair)
             self._leaves.remove(pair)
-        return dropped
+        return pairs
 
-    def pairs(self, name: str) -> list[int]:
+    def pairs(self, subscription: Subscription) -> list[int]:
         """Return the pairs of variables that a subscription uses."""
-        planned = self._planned.get(name)
-        placed = () if planned is None else planned.placed
-        return [pair for one in placed for pair in self._registry.row(one.qid).pairs]
+        planned = self._planned.get(subscription.name)
+        qids = [one.qid for one in planned.placed] if planned is not None else []
+        if planned is None and subscription.template:
+            qids = [subscription.qid]
+        return [pair for qid in qids for pair in self._registry.row(qid).pairs]
 
     def numbers(self, subscription: Subscription) -> list[int]:
         """Return the numbers of the streams of composites that a subscription uses."""
         planned = self._planned.get(subscription.name)
-        return [subscription.qid] if planned is None else planned.numbers
+        if planned is not None:
+            return planned.numbers
+        return [subscription.qid] if subscription.relational else []
 
-    def operators(self, name: str) -> Iterable[Operator]:
+    def operators(self, subscription: Subscription) -> Iterable[Operator]:
         """Return the operators of a subscription, the lower ones first."""
-        planned = self._planned.get(name)
-        return dict.fromkeys(self.core.query(name).held if planned is None else planned.held)
+        planned = self._planned.get(subscription.name)
+        if planned is not None:
+            return dict.fromkeys(planned.held)
+        if subscription.relational:
+            return dict.fromkeys(self.core.query(subscription.name).held)
+        return [self._scans[stream] for stream in subscription.reads]
 
     def ask(self, pairs: Iterable[Pair]) -> None:
         """Have the bindings of pairs of variables found."""
+        blocks = _Blocks()
         for pair in pairs:
             if is_leaf(pair):
                 self._leaves.add(pair)
             else:
-                first, second = parse_block(pair.first), parse_block(pair.second)
+                first, second = blocks[pair.first], blocks[pair.second]
                 self.automaton.add(pair.number, first, second, pair.valued)
 
     def set_prompt(self, prompt: bool) -> None:

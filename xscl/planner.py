@@ -164,7 +164,7 @@ class Planner:
             if number is None:
                 pairs = tuple(
                     pair
-                    for pair, (_, child) in zip(row.pairs, graph.pairs(), strict=True)
+                    for pair, (_, child) in zip(row.pairs, graph.pairs, strict=True)
                     if graph.nodes[child].side == side
                 )
                 source = self.insert(planned, Wanted("xpath_scan", pairs, (source,)))

@@ -18,6 +18,7 @@ from xscl.errors import XsclError
 from xscl.network import Network
 from xscl.relational import LANGUAGES
 from xscl.results import XSCL
+from xscl.shapes import Plain, Registrable, Shapes
 from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
@@ -45,20 +46,25 @@ class Registration:
         self._numbers = numbers
         self._network = network
         self._compile = compile_
+        self._shapes = Shapes(compile_)
 
     # -- Before any change -----------------------------------------------------------------
 
     def compiled(
         self, pairs: Iterable[tuple[str, str]], numbered: bool
-    ) -> Iterator[tuple[str, CompiledQuery]]:
-        """Yield names and compiled queries; errors name the row, if rows are `numbered`."""
+    ) -> Iterator[tuple[str, Registrable]]:
+        """Yield names and queries ready to be registered.
+
+        Errors name the row, if rows are `numbered`.
+        """
         names: set[str] = set()
         for row, (name, text) in enumerate(pairs, 1):
             try:
                 self._subscriptions.refuse_taken(name, names)
-                query = self._compile(text)
-                publish = query.normal.publish
-                self._subscriptions.refuse_publisher(name, query.streams, publish, relational=False)
+                query = self._shapes.prepare(text)
+                self._subscriptions.refuse_publisher(
+                    name, query.streams, query.publish, relational=False
+                )
                 yield name, query
             except XsclError as error:
                 if numbered:
@@ -88,22 +94,43 @@ class Registration:
     # -- Within a transaction --------------------------------------------------------------
 
     def register(
-        self, compiled: Sequence[tuple[str, CompiledQuery]], updates: bool, since: int
+        self, compiled: Sequence[tuple[str, Registrable]], updates: bool, since: int
     ) -> None:
         """Plan queries; they see documents that arrive from `since` on."""
         for name, query in compiled:
-            publish = query.normal.publish
-            before = 0 if publish is None else self._streams.lateness(publish)
-            planned = self._network.plan(query, since, updates)
-            added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
-            self._network.attach(added, planned)
-            self._streams.refuse_late(added, before)
+            if isinstance(query, Plain):
+                self._register_row(name, query, updates, since)
+            else:
+                self._register_planned(name, query, updates, since)
         self._subscriptions.save()
         self._numbers.save()
         self._read_pairs()
         self.set_prompt()
         if any(self._subscriptions[name].ordered for name, _ in compiled):
             self.save_network()
+
+    def _register_row(self, name: str, query: Plain, updates: bool, since: int) -> None:
+        """Register a query that is nothing but a row of R_T."""
+        shape = query.shape
+        two_sided = shape.reduced.two_sided
+        placed = self._registry.add(
+            shape.reduced,
+            query.definitions,
+            shape.operator,
+            shape.window,
+            max(map(self._streams.lateness, shape.streams)) if two_sided else 0,
+            apart=shape.apart,
+        )
+        added = self._subscriptions.add_row(name, query, placed, since=since, updates=updates)
+        self._network.attach_row(added)
+
+    def _register_planned(self, name: str, query: CompiledQuery, updates: bool, since: int) -> None:
+        publish = query.publish
+        before = 0 if publish is None else self._streams.lateness(publish)
+        planned = self._network.plan(query, since, updates)
+        added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
+        self._network.attach(added, planned)
+        self._streams.refuse_late(added, before)
 
     def register_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
         """Store a relational query that is planned already."""
@@ -122,7 +149,7 @@ class Registration:
     def remove(self, name: str) -> None:
         """Take a subscription out, and the join state that nothing else needs."""
         subscription = self._subscriptions[name]
-        pairs = self._network.pairs(name)
+        pairs = self._network.pairs(subscription)
         for number in self._network.numbers(subscription):
             self._numbers.release(number)
         publish = subscription.publish

@@ -150,10 +150,11 @@ class Relations:
             )
         for number, members in current.items():
             graph = members.template.graph
-            self._store.connection.execute(_r_t_view(number, graph))
             rows = self._processor.out.get(number, _no_output(graph))
             self._store.lend(f"out_{number}", rows)
-            self._store.connection.execute(_r_out_view(number, graph))
+            if number not in self._shown:
+                self._store.connection.execute(_r_t_view(number, graph))
+                self._store.connection.execute(_r_out_view(number, graph))
         self._shown = set(current)
 
     def _left_over(self) -> set[int]:
@@ -167,7 +168,7 @@ class Relations:
 def _r_t_view(number: int, graph: JoinGraph) -> str:
     """Return the view R_T of a template: qid, var1 ... varn, op, wl (Table 6.4 a)."""
     joins, variables = [], {}
-    for index, (parent, child) in enumerate(graph.pairs()):
+    for index, (parent, child) in enumerate(graph.pairs):
         joins.append(f"JOIN named_pair n{index} ON n{index}.pair = t.p{index}")
         variables[parent], variables[child] = f"n{index}.var1", f"n{index}.var2"
     columns = ", ".join(f"{variables[i]} AS var{i + 1}" for i in range(len(graph.nodes)))

@@ -17,11 +17,12 @@ from typing import Any
 import pyarrow as pa
 
 from cep_core.queries import Query
-from templates.registry import Registry
+from templates.registry import Placed, Registry
 from xscl.compile import CompiledQuery
 from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription, XsclError
 from xscl.planner import Planned
 from xscl.results import Subscription
+from xscl.shapes import Plain
 from xscl.store import Store
 
 
@@ -37,6 +38,7 @@ class Subscriptions:
         self._readers: dict[str, dict[str, None]] = {}
         self._new: list[Subscription] = []
         self._next = 1
+        self._outputs: dict[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...]] = {}
         self._load()
 
     def __len__(self) -> int:
@@ -106,6 +108,35 @@ class Subscriptions:
             normal.publish,
             compiled.streams,
             planned.ordered,
+        )
+        self._next += 1
+        self._know(subscription)
+        self._new.append(subscription)
+        return subscription
+
+    def add_row(
+        self, name: str, plain: Plain, placed: Placed, *, since: int, updates: bool
+    ) -> Subscription:
+        """Register a query that is a row of R_T under a name; `save` makes it durable."""
+        self.refuse_taken(name)
+        graph = self._registry.members[placed.template].template.graph
+        found = [
+            plain.shape.outputs[at]
+            for node, at in zip(graph.nodes, placed.order, strict=True)
+            if node.output
+        ]
+        outputs = tuple(one for place in (0, 1) for one in found if one and one[0] == place)
+        subscription = Subscription(
+            self._next,
+            name,
+            plain.source,
+            placed.template,
+            placed.qid,
+            self._outputs.setdefault(outputs, outputs),
+            since,
+            plain.shape.distinct,
+            updates,
+            reads=plain.streams,
         )
         self._next += 1
         self._know(subscription)

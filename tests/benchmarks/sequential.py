@@ -17,7 +17,7 @@ from typing import TypeAlias
 import duckdb
 
 from templates import JoinGraph
-from templates.registry import Row
+from templates.members import Row
 
 Found: TypeAlias = tuple[int, int, int, tuple[int, ...]]  # query, doc1, doc2, nodes
 
@@ -40,7 +40,7 @@ class Sequential:
         for name, query in _READY.items():
             self._connection.execute(f"CREATE OR REPLACE TEMP TABLE {name} AS {query}")
         for number, graph in self._graphs.items():
-            parameters = [f"${i + 1}" for i, _ in enumerate(graph.pairs())]
+            parameters = [f"${i + 1}" for i, _ in enumerate(graph.pairs)]
             for relations in _QUERIES:
                 query = _QUERIES[relations](graph, parameters)
                 self._connection.execute(f"PREPARE {relations}_{number} AS {query}")
@@ -103,7 +103,7 @@ class _Body:
 
     def read_pair(self, graph: JoinGraph, number: int, relation: str, pair: str) -> str:
         """Add the bindings of a pair of nodes; return their alias."""
-        upper, lower = list(graph.pairs())[number]
+        upper, lower = list(graph.pairs)[number]
         alias, side = f"b{number}", graph.nodes[lower].side
         self.tables.append(f"{relation} {alias}")
         self.conditions.append(f"{alias}.pair = {pair}")
@@ -121,8 +121,8 @@ class _Body:
 
 def over_base(graph: JoinGraph, pairs: Sequence[str]) -> str:
     """Return a query over R_bin, R_doc and R_docTS, with the given variables in its places."""
-    body, compared, keys = _Body(), graph.compared(), {}
-    for number, (_, lower) in enumerate(graph.pairs()):
+    body, compared, keys = _Body(), graph.compared, {}
+    for number, (_, lower) in enumerate(graph.pairs):
         side = graph.nodes[lower].side
         relation, nodes = (("seq_kept", "seq_kept_node"), ("seq_right", "seq_node"))[side]
         alias = body.read_pair(graph, number, relation, pairs[number])
@@ -141,9 +141,9 @@ def over_base(graph: JoinGraph, pairs: Sequence[str]) -> str:
 
 def over_sides(graph: JoinGraph, pairs: Sequence[str]) -> str:
     """Return a query over R_L and R_R."""
-    body, compared, last = _Body(), graph.compared(), ["", ""]
+    body, compared, last = _Body(), graph.compared, ["", ""]
     keys = {}
-    for number, (_, lower) in enumerate(graph.pairs()):
+    for number, (_, lower) in enumerate(graph.pairs):
         side = graph.nodes[lower].side
         wide = ("seq_kept", "seq_right")[side]
         relation = ("seq_l", "seq_r")[side] if lower in compared else wide
@@ -158,8 +158,8 @@ def over_sides(graph: JoinGraph, pairs: Sequence[str]) -> str:
 
 def over_joins(graph: JoinGraph, pairs: Sequence[str]) -> str:
     """Return a query over R_vj, which holds R_L and R_R joined on the value."""
-    body, compared = _Body(), graph.compared()
-    place = {lower: (n, upper) for n, (upper, lower) in enumerate(graph.pairs())}
+    body, compared = _Body(), graph.compared
+    place = {lower: (n, upper) for n, (upper, lower) in enumerate(graph.pairs)}
     for number, edge in enumerate(graph.edges):
         alias = f"v{number}"
         body.tables.append(f"seq_vj {alias}")
@@ -170,7 +170,7 @@ def over_joins(graph: JoinGraph, pairs: Sequence[str]) -> str:
                 body.equal(column, body.nodes.setdefault(node, column))
             document = f"{alias}.doc{side}"
             body.equal(document, body.documents.setdefault(side, document))
-    for number, (_, lower) in enumerate(graph.pairs()):
+    for number, (_, lower) in enumerate(graph.pairs):
         if lower not in compared:
             wide = ("seq_kept", "seq_right")[graph.nodes[lower].side]
             body.read_pair(graph, number, wide, pairs[number])

@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib import resources
 
 from lark import Lark, TextSlice, Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from xscl.errors import QueryError, TooComplex
+from xscl.language.constants import Fill, Shape, filler, marks, split
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import fault, syntax_fault
 from xscl.language.limits import refuse_excess
@@ -53,7 +54,25 @@ def parse(text: str) -> Query:
 
 
 def parse_block(text: str) -> Block:
-    """Return a block, as it is printed in the definition of a variable; perhaps a derived one."""
+    """Return a block, as it is printed in the definition of a variable; perhaps a derived one.
+
+    It is read once for all texts of its shape, which then share what no constant is in.
+    """
+    found = split(text)
+    if found is None:
+        return _block(text)
+    shape, constants = found
+    block: Block = _block_of(shape)(constants)
+    return block
+
+
+@lru_cache(maxsize=10_000)
+def _block_of(shape: Shape) -> Fill:
+    marked = marks(shape, first=True)
+    return filler(_block(shape.text(marked)), marked)
+
+
+def _block(text: str) -> Block:
     block, *derived = _read(text, text, "block_start").children
     read = Queries(text).block(block)
     if not derived:

@@ -150,9 +150,9 @@ def _condition(condition: Exists | Compare | TextMatch) -> str:
         case Exists(path):
             return _path(path)
         case Compare(path, operator, value):
-            return f"{_path(path)} {operator} {_literal(value)}"
+            return f"{_path(path)} {operator} {literal(value)}"
         case TextMatch(function, path, value):
-            return f"{function}({_path(path)}, {_literal(value)})"
+            return f"{function}({_path(path)}, {literal(value)})"
 
 
 def _formula(
@@ -220,14 +220,14 @@ def _operand(operand: Operand) -> str:
         case Decorated(number, name):
             return f"${number or ''}.{name}"
         case Constant(value):
-            return _literal(value)
+            return literal(value)
         case Call(function, arguments):
             return f"{function}({', '.join(map(_operand, arguments))})"
         case Arithmetic(operator, left, right):
             return f"({_operand(left)} {operator} {_operand(right)})"
 
 
-def _literal(value: str | float) -> str:
+def literal(value: str | float) -> str:
     """Return a constant; XPath has no exponents, so a number is printed without."""
     if isinstance(value, str):
         return f"'{value}'" if '"' in value else f'"{value}"'

@@ -22,7 +22,7 @@ def rows(block: str, xml: bytes) -> list[tuple[str, str, int, int]]:
     definitions = join.block_definitions(0)
     automaton = Automaton()
     names = {}
-    for number, (parent, child) in enumerate(join.reduced.pairs()):
+    for number, (parent, child) in enumerate(join.reduced.pairs):
         if join.reduced.nodes[child].side == 0:
             first, second = definitions[parent], definitions[child]
             automaton.add(number, parse_block(first), parse_block(second), valued=True)

@@ -1,0 +1,122 @@
+"""A query that is made from its shape is what compiling it for itself makes of it."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from xscl.compile import compile_query
+from xscl.language.constants import MOST, marks, split
+from xscl.language.parser import parse, parse_block
+from xscl.language.unparse import unparse
+from xscl.shapes import Plain, Shapes, plain
+
+FORMS = (
+    'S//a->v[./b = "{0}"][contains(./c, "{1}")]',
+    "S//a->v[./b = '{0}'][./c > {n}][./d->x] FOLLOWED BY{{x = y, 3}} S//a[./d->y][./e = {m}]",
+    'S//a[./b = "{0}"][./b = "{1}"][./d->x] JOIN{{x = y AND x = "{2}", 3 d}} T//a[./d->y]',
+    'S//a[./b = "{0}" or ./b = "{1}"][./d->x] JOIN{{x = y AND starts-with(x, "{2}"), 3}} T//a->y',
+    'S//a[not(./b = "{0}") and ./c < {n}][./d->x] JOIN{{x = y, 3}} T//a[./b < {m}][./d->y]',
+    'S//a[./b = "{0}"][./b >= {n}][./d->x] JOIN{{x = y AND (x = "{1}" OR y = "{2}"), 3}} T//a->y',
+    'S//a[./d->x] JOIN{{substring-before(x, "{0}") = y, 3}} T//a[./d->y]',
+    'SELECT <hit by="{0}">{{x}}</hit> FROM S//a[./b = "{1}"][./d->x] JOIN{{x = y, 3}} T//a->y',
+    'S//a[./d->x] JOIN{{x = y AND x < {n} AND y != "{0}", 3}} T//a->y',
+    'S//a[./b = "{0}"][./d->x] JOIN{{x = y, 3}} T//a->y PUBLISH p',
+    'S//a[./b = 5][./b = {n}][./c = "it\'s"][./c = "{0}"][./d->x] JOIN{{x = y, 3}} T//a->y',
+)
+TEXTS = st.sampled_from(
+    ("", "a", "b", "zz", " ", "10", "Ä", "x]", "and", "(", "=", ",", "\U0010ffff")
+)
+NUMBERS = st.sampled_from((0, 1, 5, 10, 0.5, 2.25, 12345678))
+
+
+@st.composite
+def constants(draw: st.DrawFn) -> dict[str, object]:
+    """Return constants for a form: they may be equal, and stand in any order."""
+    texts = draw(st.lists(TEXTS, min_size=3, max_size=3))
+    return {"texts": texts, "n": draw(NUMBERS), "m": draw(NUMBERS)}
+
+
+def filled(form: str, values: dict[str, object]) -> str:
+    """Return a form with constants in it."""
+    texts = values["texts"]
+    assert isinstance(texts, list)
+    return form.format(*texts, n=values["n"], m=values["m"])
+
+
+@pytest.mark.parametrize("form", FORMS)
+@given(cases=st.lists(constants(), min_size=1, max_size=4))
+def test_a_shape_gives_what_the_query_itself_gives(
+    form: str, cases: list[dict[str, object]]
+) -> None:
+    shapes = Shapes(compile_query)
+    for values in cases:
+        text = filled(form, values)
+        alone = compile_query(text)
+        assert shapes.prepare(text) == (plain(alone) or alone)
+
+
+def test_queries_that_differ_in_constants_are_compiled_once() -> None:
+    compiled: list[str] = []
+
+    def counting(text: str) -> object:
+        compiled.append(text)
+        return compile_query(text)
+
+    shapes = Shapes(counting)  # type: ignore[arg-type]
+    for number in range(50):
+        made = shapes.prepare(FORMS[1].format(f"v{number}", n=number + 20, m=number + 100))
+        assert isinstance(made, Plain)
+    assert len(compiled) == 3  # the first, and the shape in either order of its marks
+
+
+def test_where_the_order_of_constants_matters_every_query_is_compiled() -> None:
+    shapes = Shapes(compile_query)
+    form = 'S//a[./b = "{0}"][./b = "{1}"][./d->x] JOIN{{x = y, 3}} T//a->y'
+    one, other = (shapes.prepare(form.format(*each)) for each in (("k", "l"), ("l", "k")))
+    assert isinstance(one, Plain)
+    assert isinstance(other, Plain)
+    assert one.definitions == other.definitions
+
+
+@given(
+    text=st.sampled_from(
+        (
+            "S//a[./b = '{0}']/c",
+            'S//a[contains(./b, "{0}")][./c < {n}]/d',
+            'S//a[./b = "{0}" or (./c = "{1}" and not(./d > {n}))]//@e',
+            'S//a[./b = "it\'s {n}"][./c = {n}]/d | lower-case(.)',
+        )
+    ),
+    values=constants(),
+)
+def test_a_definition_is_read_as_it_is_written(text: str, values: dict[str, object]) -> None:
+    block = parse_block(filled(text, values))
+    derived = block.steps[-1].derived
+    again = filled(text, values).split(" | ", maxsplit=1)[0]
+    read = parse(again).expression
+    assert unparse(parse_block(unparse(block))) == unparse(block)
+    assert block.steps[: len(block.steps) - (derived is not None)] == read.steps  # type: ignore[union-attr]
+
+
+def test_equal_conditions_of_many_blocks_are_one_object() -> None:
+    one, other = (parse_block(f'S//a[./b = "same"][./c = "{n}"]/d') for n in range(2))
+    assert one.steps[0].conditions[0] is other.steps[0].conditions[0]
+    assert one.steps[0].conditions[1] != other.steps[0].conditions[1]
+
+
+def test_a_text_with_very_many_constants_has_no_shape() -> None:
+    conditions = "".join(f'[./b = "{n}"]' for n in range(MOST + 1))
+    assert split(f"S//a{conditions}") is None
+    assert parse_block(f"S//a{conditions}/c").stream == "S"
+
+
+def test_marks_stand_before_and_behind_everything() -> None:
+    found = split('S//a[./b = "x"][./c > 5][./d = "y"]')
+    assert found is not None
+    shape, given_ = found
+    assert given_ == ("x", 5.0, "y")
+    before, after = marks(shape, first=True), marks(shape, first=False)
+    assert str(before[0]) < str(before[2]) < "!" < "~" < str(after[2]) < str(after[0])
+    assert float(before[1]) < 1e-6 < 1e14 < float(after[1])

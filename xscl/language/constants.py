@@ -1,0 +1,202 @@
+"""Texts without their constants: thousands of queries differ in nothing else.
+
+`split` takes the strings and numbers that something is compared with out of a
+text; texts with the same rest have one *shape*, and what was worked out for it
+serves them all.  A shape is worked out with `marks` in the constants' places:
+values that stand out, to be found again in what comes of them.
+
+Only constants are taken out whose value cannot matter before a document is
+looked at: an operand of a comparison, or the last argument of a function, in
+front of the end of a condition.  Equal constants are one, so that a shape also
+says which are equal.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+from xscl.language.syntax import Compare, Exists, TextMatch
+from xscl.language.unparse import literal
+
+Constant: TypeAlias = "str | float"
+Fill: TypeAlias = Callable[[Sequence[Constant]], Any]
+
+MOST = 64
+"""Constants of one text; one with more has no shape."""
+
+SHARED = 20_000
+"""Conditions of one form that are shared, before sharing begins anew."""
+
+_CONSTANT = re.compile(
+    r"""(?: (?:[<>=]|,) \s* (?: "(?P<double>[^"'{}&<\ue000]*)" | '(?P<single>[^"'{}&<\ue000]*)' )
+          | [<>=] \s* (?P<number>\d{1,15}(?:\.\d{1,15})?) )
+        (?= \s* (?: [\])] | (?i:and|or)\b ) )""",
+    re.VERBOSE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A text without its constants: what is around them, which are numbers, which are equal."""
+
+    pieces: tuple[str, ...]
+    numbers: tuple[bool, ...]
+    same: tuple[int, ...]
+
+    def text(self, constants: Sequence[Constant]) -> str:
+        """Return the text with other constants in it."""
+        parts = [self.pieces[0]]
+        for piece, place in zip(self.pieces[1:], self.same, strict=True):
+            constant = constants[place]
+            parts += (constant if isinstance(constant, str) else literal(constant), piece)
+        return "".join(parts)
+
+    @property
+    def distinct(self) -> tuple[bool, ...]:
+        """For each different constant, whether it is a number."""
+        return tuple(self.numbers[self.same.index(i)] for i in range(len(set(self.same))))
+
+
+def split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
+    """Return the shape of a text and its different constants; None if it has too many."""
+    pieces, numbers, same = [], [], []
+    places: dict[Constant, int] = {}
+    end = 0
+    for found in _CONSTANT.finditer(text):
+        group = found.lastgroup
+        assert group is not None
+        start, stop = found.span(group)
+        constant: Constant = float(found[group]) if group == "number" else found[group]
+        pieces.append(text[end:start])
+        numbers.append(group == "number")
+        same.append(places.setdefault(constant, len(places)))
+        end = stop
+    if len(same) > MOST:
+        return None
+    pieces.append(text[end:])
+    return Shape(tuple(pieces), tuple(numbers), tuple(same)), tuple(places)
+
+
+def marks(shape: Shape, *, first: bool) -> tuple[Constant, ...]:
+    """Return a value that stands out for each different constant.
+
+    They come in this order `first`, before whatever else could stand in their places, or else in
+    the opposite order and after it: what is the same either way does not depend on the order of
+    constants.
+    """
+    count = len(shape.distinct)
+    if first:
+        return tuple(
+            float(f"0.0000001{i:02}1") if number else f" \ue000{i:02}"
+            for i, number in enumerate(shape.distinct)
+        )
+    return tuple(
+        9e14 + (count - i) / 8 if number else f"\U0010fffd\ue000{count - i:02}"
+        for i, number in enumerate(shape.distinct)
+    )
+
+
+def filler(node: object, marked: Sequence[Constant]) -> Fill:
+    """Return a function that puts constants in place of marks in a tree of frozen dataclasses.
+
+    What has no marks is shared by all trees that it makes, and so are equal conditions.
+    """
+    found = _filler(node, marked)
+    return found.fill if found is not None else lambda constants: node
+
+
+class _Filler(NamedTuple):
+    """A part of a tree with marks in it: how to make it, and of which constants."""
+
+    fill: Fill
+    places: frozenset[int]
+
+
+def _filler(node: object, marked: Sequence[Constant]) -> _Filler | None:
+    """Return how to make a part of a tree; None if there is no mark in it."""
+    match node:
+        case str() | float():
+            return _constant(node, marked)
+        case tuple():
+            return _of_parts(node, marked, tuple)
+        case Exists() | Compare() | TextMatch():
+            return _shared(_of_fields(node, marked))
+        case _ if is_dataclass(node) and not isinstance(node, type):
+            return _of_fields(node, marked)
+        case _:
+            return None
+
+
+def _constant(node: Constant, marked: Sequence[Constant]) -> _Filler | None:
+    if node in marked:
+        place = marked.index(node)
+        return _Filler(lambda constants: constants[place], frozenset((place,)))
+    if not isinstance(node, str) or "\ue000" not in node:
+        return None
+    parts = cut(node, [mark for mark in marked if isinstance(mark, str)])
+    places = [marked.index(mark) for mark in parts[1::2]]
+    return _Filler(
+        lambda constants: joined(parts[::2], places, [str(one) for one in constants]),
+        frozenset(places),
+    )
+
+
+def _of_fields(node: Any, marked: Sequence[Constant]) -> _Filler | None:
+    made = type(node)
+    values = [getattr(node, field.name) for field in fields(node)]
+    return _of_parts(values, marked, lambda parts: made(*parts))
+
+
+def _of_parts(
+    parts: Sequence[object], marked: Sequence[Constant], made: Callable[[list[object]], object]
+) -> _Filler | None:
+    found = [(at, _filler(part, marked)) for at, part in enumerate(parts)]
+    inner = [(at, each) for at, each in found if each is not None]
+    if not inner:
+        return None
+
+    def fill(constants: Sequence[Constant]) -> object:
+        values = list(parts)
+        for at, each in inner:
+            values[at] = each.fill(constants)
+        return made(values)
+
+    return _Filler(fill, frozenset().union(*(each.places for _, each in inner)))
+
+
+def _shared(part: _Filler | None) -> _Filler | None:
+    """Return a part of which equal ones are one object."""
+    if part is None:
+        return None
+    known: dict[object, object] = {}
+    used = itemgetter(*part.places)
+
+    def fill(constants: Sequence[Constant]) -> object:
+        key = used(constants)
+        found = known.get(key)
+        if found is None:
+            if len(known) >= SHARED:
+                known.clear()
+            found = known[key] = part.fill(constants)
+        return found
+
+    return _Filler(fill, part.places)
+
+
+def cut(text: str, marked: Sequence[str]) -> list[str]:
+    """Return a text in pieces: every second one is one of the marks."""
+    return re.split(f"({'|'.join(map(re.escape, marked))})", text) if marked else [text]
+
+
+def joined(pieces: Sequence[str], places: Sequence[int], constants: Sequence[str]) -> str:
+    """Return pieces with constants between them, each by its place."""
+    if not places:
+        return pieces[0]
+    parts = [pieces[0]]
+    for piece, place in zip(pieces[1:], places, strict=True):
+        parts += (constants[place], piece)
+    return "".join(parts)
