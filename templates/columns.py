@@ -31,6 +31,14 @@ def chosen(columns: Columns, rows: Column) -> Columns:
     return {name: column[rows] for name, column in columns.items()}
 
 
+def together(parts: Sequence[Columns]) -> Columns:
+    """Return the rows of several relations with the same columns."""
+    parts = [part for part in parts if len(next(iter(part.values())))] or parts[:1]
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
 MOST = 1_000_000
 """Pairs of rows from which on a join is left to the database."""
 
@@ -57,19 +65,34 @@ class Index:
         Raises TooManyRows.
         """
         first, last = self._bounds(wanted)
-        counts = last - first
-        if counts.sum() > MOST:
+        if (last - first).sum() > MOST:
             raise TooManyRows
-        which = np.repeat(np.arange(len(wanted)), counts)
-        before = np.cumsum(counts) - counts
-        nth = np.arange(len(which)) - before[which]
-        return which, self._order[first[which] + nth]
+        which, at = spread(first, last)
+        return which, self._order[at]
 
     def _bounds(self, wanted: Column) -> tuple[Column, Column]:
         return (
             np.searchsorted(self._sorted, wanted, "left"),
             np.searchsorted(self._sorted, wanted, "right"),
         )
+
+
+def spread(first: Column, last: Column) -> tuple[Column, Column]:
+    """Return the numbers of all ranges one after the other, each with the place of its range."""
+    counts = last - first
+    which = np.repeat(np.arange(len(counts)), counts)
+    before = np.cumsum(counts) - counts
+    return which, np.arange(len(which)) - before[which] + first[which]
+
+
+def among(values: Column, present: Column) -> Column:
+    """Return for each value whether it is among some that are sorted."""
+    if not len(present):
+        return np.zeros(len(values), dtype=np.bool_)
+    place = np.searchsorted(present, values)
+    place[place == len(present)] = 0
+    found: Column = present[place] == values
+    return found
 
 
 def equal_rows(left: Sequence[Column], right: Sequence[Column]) -> tuple[Column, Column]:
@@ -81,3 +104,36 @@ def equal_rows(left: Sequence[Column], right: Sequence[Column]) -> tuple[Column,
         codes = codes * len(values) + inverse
         _, codes = np.unique(codes, return_inverse=True)
     return Index(codes[size:]).rows(codes[:size])
+
+
+class Growing:
+    """Columns of rows in memory that are appended to."""
+
+    def __init__(self, types: Mapping[str, npt.DTypeLike]) -> None:
+        self._columns = {name: np.empty(1024, dtype) for name, dtype in types.items()}
+        self.size = 0
+
+    def __getitem__(self, name: str) -> Column:
+        return self._columns[name][: self.size]
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes the rows take."""
+        return sum(self[name].nbytes for name in self._columns)
+
+    def extend(self, rows: Columns) -> None:
+        """Append rows."""
+        count = len(next(iter(rows.values())))
+        room = len(next(iter(self._columns.values())))
+        if self.size + count > room:
+            more = max(room // 2, self.size + count - room)
+            for name, column in self._columns.items():
+                self._columns[name] = np.concatenate((column, np.empty(more, column.dtype)))
+        for name, column in self._columns.items():
+            column[self.size : self.size + count] = rows[name]
+        self.size += count
+
+    def only(self, rows: Column) -> None:
+        """Keep some rows only."""
+        self._columns = {name: self[name][rows] for name in self._columns}
+        self.size = len(next(iter(self._columns.values())))

@@ -45,8 +45,7 @@ def query_over_views(graph: JoinGraph, r_t: str, views: Views, *, apart: bool) -
     for index, (_, child) in enumerate(body.pairs):
         if child not in body.keys:
             side = graph.nodes[child].side
-            relation = views.right_other if side else views.left_other
-            body.read_pair(index, f"b{index}", relation, body.documents[side])
+            body.read_pair(index, f"b{index}", views.others, body.documents[side])
             body.keys[child] = _column(f"b{index}", "key")
     body.compare([edge for edge in graph.edges if edge.operator != "="])
     body.conditions.append(

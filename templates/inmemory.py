@@ -1,9 +1,9 @@
-"""The same joins as `templates.views` and `templates.conjunctive`, in memory, for few rows.
+"""The same queries as in `templates.conjunctive`, in memory, for few rows.
 
 A push of a few documents meets a handful of kept rows, and the queries that join
-them in the database are planned for longer than they run.  `value_joins` is R_vj
-and `Body` the conjunctive query of a template; both are read side by side with
-the SQL, which says the same for any number of rows.
+them in the database are planned for longer than they run.  `Body` is the
+conjunctive query of a template, to be read side by side with the SQL, which
+says the same for any number of rows.
 """
 
 from __future__ import annotations
@@ -15,40 +15,8 @@ import numpy as np
 from templates.columns import Column, Columns, Index, chosen, equal_rows
 from templates.conjunctive import OPERATORS
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph
-from templates.views import Bounds, both
 
 FOLLOWED_BY = OPERATORS["FOLLOWED BY"]
-
-
-def value_joins(left: Columns, right: Columns, bounds: Bounds) -> Columns:
-    """Return R_vj of two sides (see `views.Side`): equal values of different documents."""
-    ones, others = equal_rows([left["key"]], [right["key"]])
-    one, other = chosen(left, ones), chosen(right, others)
-    forth, back = other["clock"] - one["ts"], one["clock"] - other["ts"]
-    ranks = one["rank"], other["rank"]
-    latest = np.maximum(forth, back)
-    age = np.where(ranks[0] < ranks[1], forth, np.where(ranks[0] > ranks[1], back, latest))
-    gap, lead = other["ts"] - one["ts"], other["start"] - one["ts"]
-    wanted = (one["base"] != other["base"]) & (abs(gap) <= bounds.window) & (age <= bounds.keep)
-    if bounds.forward_only:
-        wanted &= lead > 0
-    joins = {
-        "doc1": one["doc"],
-        "doc2": other["doc"],
-        "key": one["key"],
-        "pair1": one["pair"],
-        "above1": one["node1"],
-        "node1": one["node2"],
-        "pair2": other["pair"],
-        "above2": other["node1"],
-        "docs": both(one["doc"], other["doc"]),
-        "pairs": both(one["pair"].astype(np.int64), other["pair"]),
-        "node2": other["node2"],
-        "gap": gap,
-        "lead": lead,
-        "age": age,
-    }
-    return chosen(joins, wanted)
 
 
 def several(joins: Columns) -> Columns:
@@ -64,8 +32,8 @@ def several(joins: Columns) -> Columns:
     return chosen(joins, differ[documents])
 
 
-class Registered:
-    """A template's R_T in memory, to be found by one of its columns."""
+class Touched:
+    """Rows of a template's R_T, to be found by one of its columns."""
 
     def __init__(self, columns: Columns) -> None:
         self.columns = columns
@@ -84,7 +52,7 @@ class Body:
     `_rows` are rows of R_T; all other columns go along with them, one entry for each answer.
     """
 
-    def __init__(self, graph: JoinGraph, registered: Registered) -> None:
+    def __init__(self, graph: JoinGraph, registered: Touched) -> None:
         self.graph = graph
         self._registered = registered
         self._pairs = list(graph.pairs)
@@ -206,7 +174,7 @@ class Body:
         return self._registered.columns[name][self._rows]
 
 
-def answers(graph: JoinGraph, registered: Registered, joins: Columns, others: Columns) -> Columns:
+def answers(graph: JoinGraph, registered: Touched, joins: Columns, others: Columns) -> Columns:
     """Return R_out of a two-sided template; see `conjunctive.query_over_views`.
 
     `others` are all bindings of the documents that are joined.
@@ -218,4 +186,12 @@ def answers(graph: JoinGraph, registered: Registered, joins: Columns, others: Co
             body.in_time()
     body.read_others(others)
     body.differ()
+    return body.answer()
+
+
+def filtered(graph: JoinGraph, registered: Touched, bindings: Columns) -> Columns:
+    """Return R_out of a one-sided template over bindings; see `conjunctive.filter_query`."""
+    body = Body(graph, registered)
+    for index, _ in enumerate(graph.pairs):
+        body.read_pair(index, bindings)
     return body.answer()

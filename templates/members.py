@@ -7,14 +7,18 @@ come, and cost nothing while those do not come, however many there are.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
 
+import numpy as np
+
+from templates.columns import Column
 from templates.conjunctive import OPERATORS
+from templates.registered import Registered
 from templates.template import Template
+from templates.views import both
 
 Pairs: TypeAlias = "set[int]"
 
@@ -41,16 +45,17 @@ class Members:
 
     template: Template
     columns: list[dict[int, int]]
+    registered: Registered
+    sides: tuple[Drives, Drives]  # the right and the left one
     joins: int = 0  # rows with the operator JOIN
     together: int = 0  # rows that are not `apart`
-    alone: Counter[tuple[int, int]] = field(default_factory=Counter)  # see `views.value_joins`
     changes: int = 0
-    rows: int = 0
 
     @classmethod
     def of(cls, template: Template) -> Members:
         """Return a template without rows."""
-        return cls(template, [{} for _ in template.graph.pairs])
+        columns: list[dict[int, int]] = [{} for _ in template.graph.pairs]
+        return cls(template, columns, Registered(template.graph), (Drives(), Drives()))
 
     @cached_property
     def others(self) -> bool:
@@ -90,25 +95,33 @@ class Members:
     def _has(self, place: int, left: Pairs, right: Pairs) -> bool:
         return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
 
-    def _alone(self, row: Row) -> list[tuple[int, int]]:
-        """Return the pairs of variables by one join of which a row may be satisfied."""
-        joins = self.template.graph.value_joins
-        if row.apart and len(joins) > 1:
-            return []
-        return [(row.pairs[left], row.pairs[right]) for left, right in joins]
+    def add(self, qid: int, row: Row) -> None:
+        """Add a row."""
+        self._count(row, 1)
+        equal = self._joined(row)
+        self.registered.add((qid, *row.pairs, *equal, row.operator, row.window, row.keep))
 
-    def count(self, row: Row, by: int) -> None:
-        """Add or take away one row."""
+    def remove(self, qid: int, row: Row) -> None:
+        """Take a row away."""
+        self._count(row, -1)
+        self._joined(row, by=-1)
+        self.registered.remove(qid)
+
+    def _joined(self, row: Row, by: int = 1) -> list[int]:
+        """Count the value joins of a row, and return them."""
+        ends = [
+            (row.pairs[left], row.pairs[right]) for left, right in self.template.graph.value_joins
+        ]
+        edges = [both(left, right) for left, right in ends]
+        if edges:
+            self.sides[False].count(tuple(right for _, right in ends), edges, by)
+            self.sides[True].count(tuple(left for left, _ in ends), edges, by)
+        return edges
+
+    def _count(self, row: Row, by: int) -> None:
         self.changes += 1
-        self.rows += by
-        for variables in self._alone(row):
-            self.alone[variables] += by
-            if not self.alone[variables]:
-                del self.alone[variables]
         for column, pair in zip(self.columns, row.pairs, strict=True):
-            column[pair] = column.get(pair, 0) + by
-            if not column[pair]:
-                del column[pair]
+            add(column, pair, by)
         self.joins += by * (row.operator == OPERATORS["JOIN"])
         self.together += by * (not row.apart)
 
@@ -117,20 +130,75 @@ class Members:
         return any(pair in column for column in self.columns)
 
 
+class Drives:
+    """Which value join of each row drives, told from the pairs of one side of its value joins.
+
+    Rows with the same pairs there are looked at together.
+    """
+
+    def __init__(self) -> None:
+        self._by_pair: dict[int, dict[tuple[int, ...], None]] = {}  # by the first of its pairs
+        self._edges: dict[tuple[int, ...], tuple[dict[int, int], ...]] = {}
+        self._sorted: dict[tuple[tuple[int, ...], int], Column] = {}
+
+    def count(self, pairs: tuple[int, ...], edges: Sequence[int], by: int) -> None:
+        """Add a row or take it away: the pairs of its value joins on this side, and the joins."""
+        known = self._edges.get(pairs)
+        if known is None:
+            known = self._edges[pairs] = tuple({} for _ in pairs)
+            self._by_pair.setdefault(pairs[0], {})[pairs] = None
+        for place, (counts, edge) in enumerate(zip(known, edges, strict=True)):
+            self._sorted.pop((pairs, place), None)
+            add(counts, edge, by)
+        if not known[0]:
+            del self._edges[pairs], self._by_pair[pairs[0]][pairs]
+            if not self._by_pair[pairs[0]]:
+                del self._by_pair[pairs[0]]
+
+    def driving(self, weights: Mapping[int, int]) -> Iterator[Column]:
+        """Yield the value joins that drive the rows whose pairs all have a weight."""
+        for first in self._by_pair.keys() & weights.keys():
+            for pairs in self._by_pair[first]:
+                if all(pair in weights for pair in pairs):
+                    lightest = min(range(len(pairs)), key=lambda place: weights[pairs[place]])
+                    yield self._edges_of(pairs, lightest)
+
+    def _edges_of(self, pairs: tuple[int, ...], place: int) -> Column:
+        found = self._sorted.get((pairs, place))
+        if found is None:
+            counts = self._edges[pairs][place]
+            found = np.fromiter(counts, np.int64, len(counts))
+            self._sorted[pairs, place] = found
+        return found
+
+
+def add(counts: dict[int, int], key: int, by: int) -> None:
+    """Count; what is not there any more has no entry."""
+    count = counts.get(key, 0) + by
+    if count:
+        counts[key] = count
+    else:
+        del counts[key]
+
+
 class Firing:
     """All templates, found by the pairs of variables that their rows have."""
 
     def __init__(self) -> None:
         self._templates: dict[int, tuple[Members, ...]] = {}
 
-    def count(self, members: Members, row: Row, by: int) -> None:
-        """Add a row to its template or take one away."""
-        members.count(row, by)
-        for pair in row.pairs:
+    def add(self, members: Members, pairs: Iterable[int]) -> None:
+        """Have a template found by the pairs of a row that it has now."""
+        for pair in pairs:
             known = self._templates.get(pair, ())
-            if by > 0 and members not in known:
+            if members not in known:
                 self._templates[pair] = (*known, members)
-            elif by < 0 and members in known and not members.uses(pair):
+
+    def remove(self, members: Members, pairs: Iterable[int]) -> None:
+        """Have a template no more found by the pairs that it had in a row only."""
+        for pair in pairs:
+            known = self._templates.get(pair, ())
+            if members in known and not members.uses(pair):
                 left = tuple(one for one in known if one is not members)
                 if left:
                     self._templates[pair] = left
@@ -146,6 +214,12 @@ class Firing:
             if members.two_sided is two_sided
         }
         return [found[number] for number in sorted(found)]
+
+    def driving(self, weights: Mapping[int, int], back: bool) -> Column:
+        """Return the value joins that drive, sorted; see `valuejoins.Pass.joins`."""
+        reached = self.reached(weights, two_sided=True)
+        found = [edges for members in reached for edges in members.sides[back].driving(weights)]
+        return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
 
     def joined(self, left: Pairs, right: Pairs) -> list[Members]:
         """Return the templates that may have rows if bindings of these pairs join."""

@@ -8,7 +8,8 @@ document can meet.  The caller owns the connection and the transaction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
+from typing import TypeAlias
 
 import duckdb
 import numpy as np
@@ -16,27 +17,24 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.columns import Columns, TooManyRows, chosen, columns_of
+from templates.columns import Column, Columns, TooManyRows, columns_of, together
 from templates.conjunctive import Base, filter_query, query_over_base, query_over_views
-from templates.fewrows import FewRows
-from templates.inmemory import value_joins as value_joins_in_memory
+from templates.inmemory import Touched, answers, filtered, several
 from templates.joingraph import JoinGraph
+from templates.kept import Kept
+from templates.leaving import Leaving
 from templates.lending import Lender
+from templates.members import Members
 from templates.registry import Registry, r_t
 from templates.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
+from templates.valuejoins import Pass
 from templates.values import Hash, Values, keys_of
-from templates.views import (
-    BACKWARD,
-    FORWARD,
-    HEAVY,
-    JOINS,
-    Pass,
-    Views,
-    make_others,
-    make_several,
-    value_joins,
-    written_order,
-)
+from templates.views import BACKWARD, FORWARD, JOINS, Views, make_several, written_order
+
+FEW_ROWS = 4096
+"""Value joins of a batch, and bindings of filters, up to which templates are joined in memory."""
+
+_Touched: TypeAlias = "tuple[Members, Columns]"
 
 FOUND = pa.schema(
     [
@@ -70,14 +68,28 @@ class Processor:
         self._registry = registry
         self._views = views
         self._values = Values(connection, self.lender, hashed)
-        self._swept = -INFINITE
-        self._made: dict[Pass, pa.Table] = {}  # R_vj of the last push
-        self._few = FewRows(connection, self.lender, registry)
+        self._made: dict[Views, list[Columns]] = {}  # R_vj of the last push
+        self._loaded: Kept | None = None
+        ((kept,),) = connection.execute("SELECT count(*) FROM state.binding").fetchall()
+        self._leaving = Leaving(kept)
         connection.execute("RESET disabled_optimizers")  # which a failure may have left set
-        self._joins = 0  # value joins in the last push
         self._latest: int | None = None  # time of the latest document that was joined
         self.out: dict[int, pa.Table] = {}
         self._lend_batch(*_nothing())
+
+    @property
+    def _kept(self) -> Kept:
+        """What is kept, read from the database when it is first needed."""
+        if self._loaded is None:
+            self._loaded = Kept()
+            query = "SELECT * EXCLUDE (first) FROM state.binding"
+            self._loaded.add(self._connection.sql(query).to_arrow_table())
+        return self._loaded
+
+    def reload(self) -> None:
+        """Forget what is in memory: a transaction that was rolled back takes it along."""
+        self._loaded = None
+        self.lender.forget()
 
     # -- One batch -------------------------------------------------------------------------
 
@@ -95,10 +107,11 @@ class Processor:
         self.out = {}
         self._filter(bindings)
         self._made = {}
-        common = pa.array(interned.known | (values["docs"].to_numpy() > 1))
-        side = bindings.filter(common.take(witnesses.bindings["value"]))
-        if side.num_rows:
-            self._join(side, witnesses.times)
+        if self._views:
+            common = pa.array(interned.known | (values["docs"].to_numpy() > 1))
+            self._join(bindings.filter(common.take(witnesses.bindings["value"])), witnesses.times)
+        elif bindings.num_rows:
+            self._join_over_base(witnesses.times)
         if witnesses.times.num_rows:
             self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
         return self._found()
@@ -116,14 +129,16 @@ class Processor:
             " WHERE (b.doc, b.pair) = (w.doc, w.pair)"
         )
         self._store(bindings)
+        self._loaded = None  # which has only rows that are added
         self._lend_batch(*_nothing())
         if witnesses.times.num_rows:
             self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
 
     def show_views(self) -> None:
         """Let readers have R_vj of the last push, of both passes."""
-        for half in (FORWARD, BACKWARD):
-            self.lender.lend(half.views.joins, self._made.get(half, JOINS.empty_table()))
+        for views in (FORWARD, BACKWARD):
+            made = self._made.get(views)
+            self.lender.lend(views.joins, _table(together(made), JOINS) if made else _NO_JOINS)
 
     def _lend_batch(self, bindings: pa.Table, times: pa.Table) -> None:
         self.lender.lend("batch_binding", bindings)
@@ -136,44 +151,44 @@ class Processor:
             listed = pa.array(sorted(passing), pa.int32())
             bindings = bindings.filter(pc.invert(pc.is_in(bindings["pair"], listed)))
         if bindings.num_rows:
+            if self._views:
+                self._kept.add(bindings)
             self.lender.lend("kept_binding", bindings)
             self._connection.execute("INSERT INTO state.binding SELECT * FROM kept_binding")
+            keeps = self._registry.keeps[bindings["pair"].to_numpy()]
+            self._leaving.note(keeps, pc.max(bindings["ts"]).as_py())
 
     def _filter(self, bindings: pa.Table) -> None:
         """Evaluate the templates with one side, which see the batch only."""
-        arrived = set(pc.unique(bindings["pair"]).to_pylist())
-        for members in self._registry.firing.reached(arrived, two_sided=False):
-            if members.can_fire(arrived, arrived):
-                number = members.template.number
-                self._evaluate(number, _filter_sql(members.template.graph, r_t(number)))
+        arrived = np.unique(bindings["pair"].to_numpy())
+        pairs = set(arrived.tolist())
+        for members in self._registry.firing.reached(pairs, two_sided=False):
+            if not members.can_fire(pairs, pairs):
+                continue
+            rows = members.registered.touched(arrived)
+            if not len(rows["qid"]):
+                continue
+            number, graph = members.template.number, members.template.graph
+            if bindings.num_rows <= FEW_ROWS:
+                found = filtered(graph, Touched(rows), _valued(bindings))
+                self._take(number, pa.table(dict(found)))
+            else:
+                self._evaluate(number, _filter_sql(graph, self._lend_touched(number, rows)))
 
     def _join(self, side: pa.Table, times: pa.Table) -> None:
-        """Evaluate the templates with two sides (Algorithm 1, line 2; Algorithm 4, line 9)."""
+        """Evaluate the templates with two sides (Algorithm 4, line 9), in one pass or two."""
+        if not side.num_rows:
+            return
+        batch = columns_of(side)
         first = pc.min(times["doc"]).as_py()
-        kept = self._few.kept(side["key"].to_numpy()) if self._views else None
-        self.lender.lend("common", pa.table({"key": pc.unique(side["key"])}))
-        self.lender.lend("batch_side", side)
-        _, rows = np.unique(side["key"].to_numpy(), return_counts=True)
-        self._joins = max(self._joins, int((rows * rows).sum()))
-        passes = [FORWARD, BACKWARD] if self._looks_back(times) else [FORWARD]
-        for half in passes:
-            if kept is None or not self._half_in_memory(half, first, columns_of(side), kept):
-                self._half(half, first)
-
-    def _half_in_memory(self, half: Pass, first: int, batch: Columns, kept: Columns) -> bool:
-        """Evaluate one pass over few rows; False if too much would come of them."""
-        earlier = chosen(kept, kept["doc"] < first)
-        left, right = (batch, earlier) if half.right.old else (kept, batch)
-        try:
-            joins = value_joins_in_memory(left, right, self._registry.bounds())
-            found = self._few.found(joins) if len(joins["docs"]) else {}
-        except TooManyRows:
-            return False
-        columns = [pa.array(joins[field.name], field.type) for field in JOINS]
-        self._made[half] = pa.table(columns, schema=JOINS)
-        for number, rows in found.items():
-            self._take(number, pa.table(dict(rows)))
-        return True
+        for views in [FORWARD, BACKWARD] if self._looks_back(times) else [FORWARD]:
+            back = views is BACKWARD
+            half = Pass(self._kept, self._registry.bounds(), back, first)
+            self._made[views] = []
+            for joins in half.joins(batch, partial(self._registry.firing.driving, back=back)):
+                self._made[views].append(joins)
+                if len(joins["docs"]):
+                    self._answer(views, joins)
 
     def _looks_back(self, times: pa.Table) -> bool:
         """Whether a document of the batch can be the earlier side of something kept before."""
@@ -182,40 +197,85 @@ class Processor:
         earliest = pc.min(times["ts"]).as_py()
         return self._latest is None or bool(earliest < self._latest)
 
-    def _half(self, half: Pass, first: int) -> None:
-        if not self._views:
-            self._half_over_base(half, first)
-            return
-        selective = self._joins > HEAVY
-        if selective:
-            self.lender.lend("alone", self._registry.alone())
-        joins = value_joins(self._connection, half, first, self._registry.bounds(), selective)
-        self._joins = max(joins.num_rows, self._joins // 2)
-        self._made[half] = joins
-        if not joins.num_rows:
-            return
-        self.lender.lend(half.views.joins, joins)
-        left, right = (set(pc.unique(joins[name]).to_pylist()) for name in ("pair1", "pair2"))
+    # -- The templates' queries ------------------------------------------------------------
+
+    def _answer(self, views: Views, joins: Columns) -> None:
+        """Evaluate the templates over some rows of R_vj: those with rows that these may satisfy."""
+        left, right = (set(np.unique(joins[name]).tolist()) for name in ("pair1", "pair2"))
         live = self._registry.firing.joined(left, right)
-        if any(m.others for m in live):
-            more = make_others(self._connection, half, first)
-            left, right = left | more[0], right | more[1]
-            live = [m for m in live if m.can_fire(left, right)]
-        if any(m.several for m in live):
-            make_several(self._connection, half.views)
+        others = None
+        if any(members.others for members in live):
+            others = self._bindings_of(np.concatenate((joins["doc1"], joins["doc2"])))
+            either = set(np.unique(others["pair"]).tolist())
+            live = [m for m in live if m.can_fire(left | either, right | either)]
+        present = np.unique(joins["pairs"])
+        touched = [(members, members.registered.touched(present)) for members in live]
+        touched = [(members, rows) for members, rows in touched if len(rows["qid"])]
+        if not touched:
+            return
+        if len(joins["docs"]) > FEW_ROWS or not self._answer_in_memory(joins, others, touched):
+            self._answer_in_database(views, joins, others, touched)
+
+    def _bindings_of(self, docs: Column) -> Columns:
+        """Return all bindings of some documents."""
+        rows = self._kept.of_documents(np.unique(docs))
+        return self._kept.rows(rows, ("doc", "pair", "node1", "node2", "key", "valued"))
+
+    def _answer_in_memory(
+        self, joins: Columns, others: Columns | None, touched: Sequence[_Touched]
+    ) -> bool:
+        """Evaluate templates without the database; False if too much would come of them."""
+        bindings = joins if others is None else others
+        apart = several(joins) if any(members.several for members, _ in touched) else joins
+        found = {}
+        try:
+            for members, rows in touched:
+                over = apart if members.several else joins
+                graph = members.template.graph
+                found[members.template.number] = answers(graph, Touched(rows), over, bindings)
+        except TooManyRows:
+            return False
+        for number, columns in found.items():
+            self._take(number, pa.table(dict(columns)))
+        return True
+
+    def _answer_in_database(
+        self,
+        views: Views,
+        joins: Columns,
+        others: Columns | None,
+        touched: Sequence[_Touched],
+    ) -> None:
+        self.lender.lend(views.joins, _table(joins, JOINS))
+        if others is not None:
+            self.lender.lend(views.others, _bindings(others))
+        if any(members.several for members, _ in touched):
+            make_several(self._connection, views)
         with written_order(self._connection):
-            for members in live:
+            for members, rows in touched:
                 number, apart = members.template.number, not members.together
-                query = _views_sql(members.template.graph, r_t(number), half.views, apart)
+                lent = self._lend_touched(number, rows)
+                query = _views_sql(members.template.graph, lent, views, apart)
                 self._evaluate(number, query)
 
-    def _half_over_base(self, half: Pass, first: int) -> None:
-        """Evaluate one pass without views (Algorithm 1)."""
+    def _lend_touched(self, number: int, rows: Columns) -> str:
+        """Lend some rows of R_T, and return their name."""
+        name = f"touched_{number}"
+        self.lender.lend(name, pa.table(dict(rows)))
+        return name
+
+    def _join_over_base(self, times: pa.Table) -> None:
+        """Evaluate the templates with two sides without views (Algorithm 1, line 2)."""
+        first = pc.min(times["doc"]).as_py()
+        for back in [False, True] if self._looks_back(times) else [False]:
+            self._half_over_base(first, back)
+
+    def _half_over_base(self, first: int, back: bool) -> None:
         self._connection.execute(
             "CREATE OR REPLACE TEMP VIEW old_binding AS"
             f" SELECT * FROM state.binding WHERE doc < {first};" + _BASE_VIEWS
         )
-        sides = (_BATCH, _OLD) if half.right.old else (_KEPT, _BATCH)
+        sides = (_BATCH, _OLD) if back else (_KEPT, _BATCH)
         for members in self._registry.members.values():
             if not members.two_sided:
                 continue
@@ -245,21 +305,21 @@ class Processor:
     def evict(self, clock: int) -> bool:
         """Forget what no document that arrives from `clock` on can meet; whether anything was.
 
-        Deletions are batched: nothing happens until the clock has moved by an
-        eighth of the shortest window since the last time.
+        Nothing happens until an eighth of what is kept is expected to be such.
         """
-        shortest = self._registry.shortest
-        if shortest is not None and clock < self._swept + max(1, shortest // 8):
+        if not self._leaving.due(clock):
             return False
-        self._swept = clock
-        keeps = self._registry.keeps()
-        finite = [(pair, clock - keep) for pair, keep in keeps.items() if keep < INFINITE]
-        bounds = pa.table({"pair": [p for p, _ in finite], "bound": [b for _, b in finite]})
+        keeps = self._registry.keeps
+        finite = np.flatnonzero((keeps >= 0) & (keeps < INFINITE))
+        bounds = pa.table({"pair": finite, "bound": clock - keeps[finite]})
         self.lender.lend("bounds", bounds.cast(_BOUNDS))
         ((deleted,),) = self._connection.execute(
             "DELETE FROM state.binding USING bounds WHERE binding.pair = bounds.pair"
             " AND binding.ts < bounds.bound"
         ).fetchall()
+        if self._loaded is not None:
+            self._loaded.forget(keeps, clock)
+        self._leaving.gone(deleted)
         if deleted:
             self._values.sweep()
         return bool(deleted)
@@ -269,6 +329,8 @@ class Processor:
         if pairs:
             listed = ", ".join(str(int(pair)) for pair in pairs)
             self._connection.execute(f"DELETE FROM state.binding WHERE pair IN ({listed})")
+            if self._loaded is not None:
+                self._loaded.forget(self._registry.keeps, -INFINITE)
             self._values.sweep()
 
 
@@ -336,6 +398,24 @@ def _timed(witnesses: Witnesses, keys: npt.NDArray[np.uint64]) -> pa.Table:
     for name in times.column_names[1:]:
         timed = timed.append_column(name, times[name].take(place))
     return timed
+
+
+def _table(columns: Columns, schema: pa.Schema) -> pa.Table:
+    return pa.table([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
+
+
+def _bindings(columns: Columns) -> pa.Table:
+    """Return bindings as the database reads them: what has no value has no key."""
+    plain = {name: columns[name] for name in ("doc", "pair", "node1", "node2")}
+    return pa.table({**plain, "key": pa.array(columns["key"], mask=~columns["valued"])})
+
+
+def _valued(bindings: pa.Table) -> Columns:
+    """Return bindings as columns, with whether they have a value."""
+    return {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
+
+
+_NO_JOINS = JOINS.empty_table()
 
 
 def _nothing() -> tuple[pa.Table, pa.Table]:

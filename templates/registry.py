@@ -14,14 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import duckdb
+import numpy as np
 import pyarrow as pa
 
+from templates.columns import Column
 from templates.conjunctive import OPERATORS
 from templates.joingraph import Edge, JoinGraph, Node
-from templates.members import Firing, Members, Row
+from templates.members import Firing, Members, Row, add
 from templates.relations import INFINITE, Pair
 from templates.template import Template, Templates, embedding
-from templates.views import Bounds, both
+from templates.valuejoins import Bounds
+from templates.views import both
 
 FEW = 8
 """Rows up to which they are written as parameters: lending a table takes longer."""
@@ -72,6 +75,7 @@ class Registry:
         self._pair_numbers: dict[tuple[int, int], int] = {}
         self._pairs_of: dict[int, int] = {}  # how many pairs a variable is in
         self._keeps: Counter[int] = Counter()  # rows of joins of two sides, by how long they keep
+        self._keep_of = np.full(64, -1, dtype=np.int64)
         self._symmetric = 0  # rows with the operator JOIN
         self._qids: dict[Row, int] = {}
         self._rows: dict[int, Row] = {}
@@ -120,6 +124,8 @@ class Registry:
         row = self._rows.pop(qid)
         del self._qids[row]
         self._connection.execute(f"DELETE FROM {r_t(row.template)} WHERE qid = ?", [qid])
+        self.members[row.template].remove(qid, row)
+        self.firing.remove(self.members[row.template], row.pairs)
         self._count(row, -1)
         if not any(self.members[row.template].columns):
             self._drop_template(row.template)
@@ -176,25 +182,15 @@ class Registry:
         """Whether some join has results in both orders of its documents."""
         return self._symmetric > 0
 
-    def alone(self) -> pa.Table:
-        """Return the pairs of variables that may satisfy a query by one value join."""
-        pairs = sorted({pair for members in self.members.values() for pair in members.alone})
-        columns = list(zip(*pairs, strict=True)) or [(), ()]
-        return pa.table(
-            {
-                "pair1": pa.array(columns[0], pa.int32()),
-                "pair2": pa.array(columns[1], pa.int32()),
-            }
-        )
-
     @property
     def shortest(self) -> int | None:
         """How long the witnesses are kept that are kept least long, in ticks; None: no joins."""
         return min(self._keeps, default=None)
 
-    def keeps(self) -> dict[int, int]:
-        """Return, for each pair, how long its witnesses are kept, in ticks."""
-        return {number: max(use.keeps) for number, use in self._pairs.items() if use.keeps}
+    @property
+    def keeps(self) -> Column:
+        """How long the witnesses of each pair are kept, in ticks, by its number; -1: not at all."""
+        return self._keep_of
 
     def describe(self, number: int) -> Pair:
         """Return a pair of variables by its number."""
@@ -227,6 +223,10 @@ class Registry:
     def _know_pair(self, number: int, first: int, second: int) -> None:
         self._pair_numbers[first, second] = number
         self._pairs[number] = _PairUse(number, first, second)
+        if number >= len(self._keep_of):
+            more = np.full(max(number + 1, 2 * len(self._keep_of)), -1, dtype=np.int64)
+            more[: len(self._keep_of)] = self._keep_of
+            self._keep_of = more
         for variable in {first, second}:
             self._pairs_of[variable] = self._pairs_of.get(variable, 0) + 1
 
@@ -269,16 +269,16 @@ class Registry:
     def _know_row(self, qid: int, row: Row) -> None:
         self._rows[qid] = row
         self._qids[row] = qid
+        self.members[row.template].add(qid, row)
+        self.firing.add(self.members[row.template], row.pairs)
         self._count(row, 1)
 
     def _count(self, row: Row, by: int) -> None:
-        """Count a row in its template and its pairs."""
-        members = self.members[row.template]
-        graph = members.template.graph
-        self.firing.count(members, row, by)
+        """Count a row in its pairs."""
+        graph = self.members[row.template].template.graph
         self._symmetric += by * (row.operator == OPERATORS["JOIN"])
         if graph.two_sided:
-            _add(self._keeps, row.keep, by)
+            add(self._keeps, row.keep, by)
         for number, (_, child) in zip(row.pairs, graph.pairs, strict=True):
             use = self._pairs[number]
             use.rows += by
@@ -287,7 +287,8 @@ class Registry:
             if by > 0 and (use.rows == 1 or (before == 0) != (use.valued == 0)):
                 self._changed.add(number)
             if graph.two_sided:
-                _add(use.keeps, row.keep, by)
+                add(use.keeps, row.keep, by)
+                self._keep_of[number] = max(use.keeps, default=-1)
 
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)
@@ -309,7 +310,7 @@ class Registry:
 
     def _drop_variable(self, number: int) -> None:
         """Forget a variable if it is in no pair any more."""
-        _add(self._pairs_of, number, -1)
+        add(self._pairs_of, number, -1)
         if number not in self._pairs_of:
             del self._variables[self._definitions.pop(number)]
             self._connection.execute("DELETE FROM state.variable WHERE id = ?", [number])
@@ -340,15 +341,6 @@ class Registry:
 
     def _fetch(self, query: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(query).fetchall()
-
-
-def _add(counts: dict[int, int], key: int, by: int) -> None:
-    """Count; what is not there any more has no entry."""
-    count = counts.get(key, 0) + by
-    if count:
-        counts[key] = count
-    else:
-        del counts[key]
 
 
 def r_t(template: int) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from templates import fewrows
+from templates import processor
 
 
 @contextmanager
@@ -15,5 +15,5 @@ def in_database(everything: bool = True) -> Iterator[None]:
     """Have the database join small batches too, which would be joined in memory."""
     with pytest.MonkeyPatch.context() as patch:
         if everything:
-            patch.setattr(fewrows, "FEW_VALUES", -1)
+            patch.setattr(processor, "FEW_ROWS", -1)
         yield

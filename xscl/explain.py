@@ -259,4 +259,4 @@ def _sql(registry: Registry, join: CompiledJoin) -> str:
     table = r_t(number) if number else "R_T"
     if not graph.two_sided:
         return filter_query(graph, table, "batch_binding")
-    return query_over_views(graph, table, FORWARD.views, apart=join.apart)
+    return query_over_views(graph, table, FORWARD, apart=join.apart)

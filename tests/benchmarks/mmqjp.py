@@ -21,7 +21,6 @@ import duckdb
 import pyarrow as pa
 
 from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
-from templates import processor as stage2
 from templates.registry import SCHEMA, Registry
 from templates.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.values import Values
@@ -36,9 +35,9 @@ D1, D2 = 1, 2
 STAGE_2: dict[str, tuple[Any, str]] = {
     "intern values": (Values, "intern"),
     "store": (Processor, "_store"),
-    "views": (stage2, "value_joins"),
-    "in memory": (Processor, "_half_in_memory"),
-    "templates' queries": (Processor, "_evaluate"),
+    "views": (Processor, "_join"),
+    "in memory": (Processor, "_answer_in_memory"),
+    "templates' queries": (Processor, "_answer_in_database"),
     "project": (Processor, "_found"),
     "other": (Processor, "join"),
 }
@@ -177,7 +176,7 @@ class Shared:
     def take_back(self) -> None:
         """Undo the join of d2, so that it can be done again."""
         self.connection.execute("ROLLBACK; BEGIN TRANSACTION")
-        self.processor.lender.forget()
+        self.processor.reload()
 
     def close(self) -> None:
         """Give the database up."""

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xscl
-from templates import columns, fewrows, lending, processor, views
+from templates import columns, lending, processor, valuejoins
 from tests.joining import in_database
 from tests.oracle import matches
 from tests.strategies import Case, cases
@@ -25,12 +25,15 @@ def agrees(case: Case, cuts: list[bool]) -> None:
     assert set(found) == set(matches(case.events, case.lateness))
 
 
-@few
-@given(case=cases(), cuts=CUTS)
-def test_joining_heavy_values_selectively(case: Case, cuts: list[bool]) -> None:
-    with pytest.MonkeyPatch.context() as patch, in_database():
-        patch.setattr(processor, "HEAVY", -1)
-        patch.setattr(views, "HEAVY", 0)
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(case=cases(), cuts=CUTS, database=st.booleans(), long=st.sampled_from((0, 1, 32)))
+def test_joining_by_what_drives_and_in_parts(
+    case: Case, cuts: list[bool], database: bool, long: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch, in_database(database):
+        patch.setattr(valuejoins, "FEW", 0)
+        patch.setattr(valuejoins, "PART", 1)
+        patch.setattr(valuejoins, "LONG", long)
         agrees(case, cuts)
 
 
@@ -39,7 +42,7 @@ def test_joining_heavy_values_selectively(case: Case, cuts: list[bool]) -> None:
 def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(lending, "FEW_NUMBERS", 1)
-        patch.setattr(fewrows, "FEW_ROWS", 12)
+        patch.setattr(processor, "FEW_ROWS", 12)
         patch.setattr(columns, "MOST", 6)
         agrees(case, cuts)
 

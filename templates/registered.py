@@ -1,0 +1,75 @@
+"""R_T of a template in memory, to be found by the pairs of variables that have joined.
+
+A batch touches few rows of R_T: those all of whose value joins are among the
+batch's.  Only they take part in the template's query, so it costs the same
+with ten rows and with a million.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from templates.columns import Column, Columns, Growing, among
+from templates.joingraph import JoinGraph
+from templates.runs import Runs
+
+
+class Registered:
+    """The rows of R_T of one template; see `registry` for its columns.
+
+    What is added is indexed when it is asked for.  Rows that are removed stay
+    until half of them are such.
+    """
+
+    def __init__(self, graph: JoinGraph) -> None:
+        self._asked = [f"e{i}" for i, _ in enumerate(graph.equalities)]
+        self._asked = self._asked or [f"p{i}" for i, _ in enumerate(graph.pairs)]
+        self.names = (
+            "qid",
+            *(f"p{i}" for i, _ in enumerate(graph.pairs)),
+            *(f"e{i}" for i, _ in enumerate(graph.equalities)),
+            *("op", "wl", "keep"),
+        )
+        self._rows = Growing(dict.fromkeys((*self.names, "alive"), np.int64))
+        self._new: list[tuple[int, ...]] = []
+        self._index = Runs()
+        self._dead = 0
+
+    def add(self, row: Sequence[int]) -> None:
+        """Add a row: values in the order of `names`."""
+        self._new.append((*row, 1))
+
+    def remove(self, qid: int) -> None:
+        """Take a row away."""
+        self._settle()
+        self._rows["alive"][np.flatnonzero(self._rows["qid"] == qid)] = 0
+        self._dead += 1
+        if self._dead > self._rows.size // 2:
+            self._rows.only(np.flatnonzero(self._rows["alive"]))
+            self._dead, self._index = 0, Runs()
+            self._index.add(self._rows[self._asked[0]], np.arange(self._rows.size))
+
+    def touched(self, present: Column) -> Columns:
+        """Return the rows whose value joins are all among some, which are sorted and distinct.
+
+        A value join is a number for two pairs of variables (`views.both`); of
+        a template with one side it is the pairs of variables themselves.
+        """
+        self._settle()
+        _, rows = self._index.rows(present, present)
+        rows = rows[self._rows["alive"][rows] > 0]
+        for name in self._asked[1:]:
+            rows = rows[among(self._rows[name][rows], present)]
+        rows.sort()
+        return {name: self._rows[name][rows] for name in self.names}
+
+    def _settle(self) -> None:
+        """Index what was added since the last time."""
+        if self._new:
+            first = self._rows.size
+            columns = np.array(self._new, dtype=np.int64).T
+            self._rows.extend(dict(zip((*self.names, "alive"), columns, strict=True)))
+            self._index.add(self._rows[self._asked[0]][first:], np.arange(first, self._rows.size))
+            self._new.clear()

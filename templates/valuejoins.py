@@ -1,0 +1,200 @@
+"""R_vj: the value joins of a batch, once for all templates (Hong 2009, section 6.5).
+
+A row is a value join that holds between two documents, with the bindings of
+both nodes and of the nodes above them, and with how the documents lie in time.
+It is found by its value: for each of the batch's, the slice that is kept.
+
+A value that very many documents share (the address of a channel) would join
+all of them with one another, and hardly a query asks for that alone.  So of
+each row of R_T only the *driving* value join is made from the slices, that
+whose slices are smallest; the others are made between the documents that some
+driving one has brought together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from templates.columns import Column, Columns, Index, among, chosen, spread, together
+from templates.kept import Kept
+from templates.relations import INFINITE
+from templates.views import JOINS, both
+
+FEW = 4096
+"""Value joins of a batch up to which all of them are made."""
+LONG = 32
+"""Rows of a slice, for each pair of variables that is looked up in it, from which on that pays."""
+PART = 200_000
+"""Value joins up to which those of several documents are made at once."""
+
+TIMES = ("start", "ts", "clock", "rank", "base")
+ROW = ("doc", "pair", "node1", "node2", "key")
+Driving = Callable[[Mapping[int, int]], Column]
+_LOWER = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What no registered join exceeds: its window, how long it keeps, and its direction."""
+
+    window: int = INFINITE
+    keep: int = INFINITE
+    forward_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass of a batch over what is kept.
+
+    `back`: the batch is the left side, and the right one what was kept before
+    the document `first`; else the batch is the right side, and the left one
+    all that is kept, the batch included.
+    """
+
+    kept: Kept
+    bounds: Bounds
+    back: bool
+    first: int
+
+    def joins(self, batch: Columns, driving: Driving) -> Iterator[Columns]:
+        """Yield R_vj in parts: all rows between two documents are in one.
+
+        `driving` returns for each row of R_T whose pairs of variables on the
+        batch's side are among some the number (`both`) of the value join whose
+        pair weighs least; the numbers are sorted and distinct.
+        """
+        keys, places, here = np.unique(batch["key"], return_inverse=True, return_counts=True)
+        there = self.kept.counts(keys)
+        if (there * here).sum() <= FEW:
+            yield self._made(batch, *self.kept.of_values(batch["key"]))
+            return
+        pairs, place = np.unique(batch["pair"], return_inverse=True)
+        weights = np.bincount(place, there[places]).astype(np.int64)
+        light = weights > 0
+        driven = driving(dict(zip(pairs[light].tolist(), weights[light].tolist(), strict=True)))
+        if len(driven):
+            yield from self._driven(batch, driven)
+
+    def _driven(self, batch: Columns, driven: Column) -> Iterator[Columns]:
+        """Yield R_vj in parts, given the value joins that drive."""
+        drives = np.flatnonzero(among(batch["pair"], np.unique(self._sides(driven)[0])))
+        asked = np.stack((batch["key"][drives], batch["pair"][drives].astype(np.uint64)))
+        asked, places = np.unique(asked, axis=1, return_inverse=True)
+        which, rows = self._slices(asked[0], asked[1].astype(np.int64), driven)
+        rows = rows[np.argsort(which, kind="stable")]
+        ends = np.cumsum(np.bincount(which, minlength=asked.shape[1]))
+        slices = np.zeros(
+            (len(batch["key"]), 2), dtype=np.int64
+        )  # of `rows`, for each of the batch
+        slices[drives] = np.stack((np.append(0, ends[:-1]), ends), axis=1)[places.ravel()]
+        for part in _parts(batch["doc"], slices[:, 1] - slices[:, 0]):
+            ours = chosen(batch, part)
+            at, found = spread(*slices[part].T)
+            joins = self._made(ours, at, rows[found])
+            besides = self._between(ours, np.unique(joins["docs"]))
+            yield together((joins, chosen(besides, ~among(besides["pairs"], driven))))
+
+    def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
+        """Return all places of `keys` and `near`, each with a kept row that these drive to.
+
+        Of a long slice that leads to few pairs of variables these are looked up.
+        """
+        nears, fars = self._sides(driven)
+        order = np.argsort(nears, kind="stable")
+        nears, fars = nears[order], fars[order]
+        first, last = (np.searchsorted(nears, near, side) for side in ("left", "right"))
+        long = self.kept.counts(keys) > LONG * (last - first)
+        which, rows = self.kept.of_values(keys[~long])
+        which = np.flatnonzero(~long)[which]
+        ends = near[which], self.kept.rows(rows, ("pair",))["pair"].astype(np.int64)
+        usable = among(both(*(ends if self.back else ends[::-1])), driven)
+        asked, at = spread(first[long], last[long])
+        asked = np.flatnonzero(long)[asked]
+        place, found = self.kept.of_pairs(keys[asked], fars[at])
+        return (
+            np.concatenate((which[usable], asked[place])),
+            np.concatenate((rows[usable], found)),
+        )
+
+    def _sides(self, numbers: Column) -> tuple[Column, Column]:
+        """Return of numbers for two (`both`) those of the batch's side, and of what is kept."""
+        left, right = numbers >> 31, numbers & _LOWER
+        return (left, right) if self.back else (right, left)
+
+    def _between(self, batch: Columns, docs: Column) -> Columns:
+        """Return all value joins between some documents of the batch and some that are kept."""
+        near, far = self._sides(docs)
+        fars, keys = np.unique(far), np.unique(batch["key"])
+        rows = self.kept.of_documents(fars)
+        kept = self.kept.rows(rows, ("doc", "key", "valued"))
+        usable = kept["valued"] & among(kept["key"], keys)
+        rows, kept = rows[usable], chosen(kept, usable)
+        place, which = Index(batch["doc"]).rows(near)
+        asked = _numbered(fars, far[place]) * len(keys) + _numbered(keys, batch["key"][which])
+        there = _numbered(fars, kept["doc"]) * len(keys) + _numbered(keys, kept["key"])
+        found, at = Index(asked).rows(there)
+        return self._made(batch, which[at], rows[found])
+
+    def _made(self, batch: Columns, which: Column, rows: Column) -> Columns:
+        """Return R_vj of some rows of the batch, each with a kept one of the same value."""
+        near, far = chosen({n: batch[n] for n in TIMES}, which), self.kept.rows(rows, TIMES)
+        one, other = (near, far) if self.back else (far, near)
+        gap, lead, age = _times(one, other)
+        wanted = (one["base"] != other["base"]) & (abs(gap) <= self.bounds.window)
+        wanted &= age <= self.bounds.keep
+        if self.bounds.forward_only:
+            wanted &= lead > 0
+        if self.back:
+            wanted &= self.kept.rows(rows, ("doc",))["doc"] < self.first
+        which, rows = which[wanted], rows[wanted]
+        near, far = chosen({n: batch[n] for n in ROW}, which), self.kept.rows(rows, ROW)
+        one, other = (near, far) if self.back else (far, near)
+        joins = {
+            "doc1": one["doc"],
+            "doc2": other["doc"],
+            "key": one["key"],
+            "pair1": one["pair"],
+            "above1": one["node1"],
+            "node1": one["node2"],
+            "pair2": other["pair"],
+            "above2": other["node1"],
+            "docs": both(one["doc"], other["doc"]),
+            "pairs": both(one["pair"].astype(np.int64), other["pair"].astype(np.int64)),
+            "node2": other["node2"],
+            "gap": gap[wanted],
+            "lead": lead[wanted],
+            "age": age[wanted],
+        }
+        assert list(joins) == JOINS.names
+        return joins
+
+
+def _times(one: Columns, other: Columns) -> tuple[Column, Column, Column]:
+    """Return gap, lead and age of documents: see `views.JOINS`."""
+    forth, back = other["clock"] - one["ts"], one["clock"] - other["ts"]
+    before, after = one["rank"] < other["rank"], one["rank"] > other["rank"]
+    age = np.where(before, forth, np.where(after, back, np.maximum(forth, back)))
+    return other["ts"] - one["ts"], other["start"] - one["ts"], age
+
+
+def _numbered(sorted_values: Column, values: Column) -> Column:
+    """Return the places of values among those that are sorted, all of which are there."""
+    return np.searchsorted(sorted_values, values)
+
+
+def _parts(docs: Column, expected: Column) -> Iterator[Column]:
+    """Yield the rows of a batch in parts, so that not too much is expected of any.
+
+    The rows of a document stay together.
+    """
+    if expected.sum() <= PART:
+        yield np.arange(len(docs))
+        return
+    order = np.argsort(docs, kind="stable")
+    starts = np.flatnonzero(np.diff(docs[order], prepend=-1))
+    before = np.cumsum(expected[order])[starts] - expected[order][starts]
+    cuts = np.flatnonzero(np.diff(before // PART)) + 1
+    yield from np.split(order, starts[cuts])
