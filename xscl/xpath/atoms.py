@@ -1,0 +1,238 @@
+"""Conditions as atoms that an index can look up.
+
+An *atom* asks one *question* of a node, such as "which values has ./price?",
+and holds if the answer contains, exceeds or otherwise suits its constant.  A
+condition *demands* atoms: it cannot hold unless they all do.  Where the
+converse is true as well the atoms are its proof, and it need not be tried.
+
+    ./a/b = 'x'                   equality: by hash
+    ./price > 10                  order: among sorted bounds
+    contains(./t, 'w')            by an automaton of all the words
+    starts-with(./t, 'w')         by hash, for each length of prefix
+    ./a                           by the names of the nodes below
+    ./a[./b = 'x'][./c]           ./a/b = 'x' and ./a, which is no proof
+
+`!=` and NOT hold nearly always and are no use for finding anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, TypeAlias, assert_never
+
+from xscl.language.syntax import (
+    And,
+    Compare,
+    Condition,
+    Exists,
+    Not,
+    Or,
+    Path,
+    Step,
+    TextMatch,
+)
+from xscl.language.unparse import unparse
+from xscl.xpath.names import key_of
+
+Kind: TypeAlias = Literal[
+    "=", "number", "starts-with", "contains", "child", "below", "<", "<=", ">", ">="
+]
+_RANKS: dict[Kind, int] = {  # those that choose more sharply come first
+    "=": 0,
+    "number": 1,
+    "starts-with": 2,
+    "contains": 3,
+    "child": 4,
+    "below": 5,
+    **dict.fromkeys(("<", "<=", ">", ">="), 6),
+}
+WEAK = _RANKS["child"]
+_HERE = Path()
+_ATTEMPTS = 16  # alternatives of an OR that are indexed at most
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a node: the values of a path (of its `first` node), or the names below."""
+
+    kind: Kind
+    path: Path = _HERE
+    first: bool = False
+    numeric: bool = False
+
+    @property
+    def ordered(self) -> bool:
+        """Whether answers are compared by order."""
+        return self.kind in ("<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A question and the constant that the answer has to suit."""
+
+    question: Question
+    constant: str | float
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Atoms without which a condition does not hold; with `proof`, it holds if they do."""
+
+    atoms: tuple[Atom, ...]
+    proof: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How conditions are looked up: by all the atoms in turn, or by any one of `either`.
+
+    Beside each atom of the first kind is the number of the condition that it
+    proves, or -1.
+    """
+
+    atoms: tuple[tuple[Atom, int], ...]
+    either: tuple[Atom, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def shared(path: Path) -> Path:
+    """Return a path, equal ones as one object."""
+    return path
+
+
+@lru_cache(maxsize=4096)
+def _spelled(path: Path) -> str:
+    return unparse(Exists(path))
+
+
+def _rank(atom: Atom) -> int:
+    return _RANKS[atom.question.kind]
+
+
+def _order(atom: Atom) -> tuple[int, str, str, bool, bool, str | float]:
+    asked = atom.question
+    path = _spelled(asked.path)
+    return _rank(atom), asked.kind, path, asked.first, asked.numeric, atom.constant
+
+
+def simplified(condition: Condition) -> Condition:
+    """Return a condition without nesting where a longer path says the same.
+
+    `./a[./b = 'x']` is `./a/b = 'x'`, and takes a third of the memory.
+    """
+    match condition:
+        case Exists(Path((Step(conditions=(only,)) as step,), None)):
+            bare = replace(step, conditions=())
+            match simplified(only):
+                case Compare(path, operator, value):
+                    return Compare(_below((bare,), path), operator, value)
+                case Exists(path):
+                    return Exists(_below((bare,), path))
+                case inner:
+                    return Exists(Path((replace(step, conditions=(inner,)),)))
+        case Exists(path):
+            return Exists(shared(path))
+        case Compare(path, operator, value):
+            return Compare(shared(path), operator, value)
+        case TextMatch(function, path, value):
+            return TextMatch(function, shared(path), value)
+        case And(parts):
+            return And(tuple(map(simplified, parts)))
+        case Or(parts):
+            return Or(tuple(map(simplified, parts)))
+        case Not(part):
+            return Not(simplified(part))
+        case _:
+            assert_never(condition)
+
+
+def plan(conditions: tuple[Condition, ...]) -> Plan:
+    """Return how conditions that must all hold are looked up."""
+    atoms: list[tuple[Atom, int]] = []
+    either: tuple[Atom, ...] = ()
+    for number, condition in enumerate(conditions):
+        if isinstance(condition, Or):
+            either = either or _either(condition)
+            continue
+        demand = demanded(condition)
+        proves = number if demand.proof and len(demand.atoms) == 1 else -1
+        atoms.extend((atom, proves) for atom in demand.atoms)
+    atoms.sort(key=lambda pair: _order(pair[0]))
+    if either and (not atoms or _rank(atoms[0][0]) >= WEAK > max(map(_rank, either))):
+        return Plan((), either)
+    distinct: dict[Atom, int] = {}
+    for atom, proves in atoms:
+        distinct[atom] = max(proves, distinct.get(atom, -1))
+    return Plan(tuple(distinct.items()))
+
+
+def _either(condition: Or[Condition]) -> tuple[Atom, ...]:
+    """Return an atom of each alternative, nothing if some alternative has none."""
+    demands = [demanded(part).atoms for part in condition.parts]
+    if len(demands) > _ATTEMPTS or not all(demands):
+        return ()
+    return tuple(dict.fromkeys(min(atoms, key=_order) for atoms in demands))
+
+
+def demanded(condition: Condition) -> Demand:
+    """Return what a condition demands."""
+    match condition:
+        case Compare(path, "=", value):
+            kind: Kind = "=" if isinstance(value, str) else "number"
+            return Demand((Atom(Question(kind, path), value),), proof=True)
+        case Compare(path, ("<" | "<=" | ">" | ">=") as operator, value):
+            numeric = not isinstance(value, str)
+            return Demand((Atom(Question(operator, path, numeric=numeric), value),), proof=True)
+        case Compare(path, _, _):
+            return Demand(demanded(Exists(path)).atoms, proof=False)
+        case TextMatch(_, _, ""):
+            return Demand((), proof=True)
+        case TextMatch(function, path, value):
+            return Demand((Atom(Question(function, path, first=True), value),), proof=True)
+        case Exists(path):
+            return _exists(path)
+        case And(parts):
+            return Demand(tuple(a for part in parts for a in demanded(part).atoms), proof=False)
+        case Or() | Not():
+            return Demand((), proof=False)
+        case _:
+            assert_never(condition)
+
+
+def _exists(path: Path) -> Demand:
+    if not path.steps:
+        return Demand((), proof=path.text is None)
+    first = path.steps[0]
+    kind: Kind = "below" if first.descendant else "child"
+    name = Atom(Question(kind), key_of(first.attribute, first.test))
+    inner = tuple(_inner(path.steps))
+    given = [step.conditions for step in path.steps if step.conditions]
+    if not given:
+        return Demand((name,), proof=len(path.steps) == 1 and path.text is None)
+    only = given == [path.steps[-1].conditions] and len(given[0]) == 1 and path.text is None
+    if only and len(inner) == 1 and demanded(given[0][0]).proof:
+        return Demand(inner, proof=True)
+    return Demand((*inner, name), proof=False)
+
+
+def _inner(steps: tuple[Step, ...]) -> Iterator[Atom]:
+    """Yield what the conditions of steps demand, asked of the node where the path starts."""
+    bare = tuple(replace(step, conditions=()) for step in steps)
+    for number, step in enumerate(steps, 1):
+        for condition in step.conditions:
+            yield from _lifted(bare[:number], demanded(condition).atoms)
+
+
+def _lifted(steps: tuple[Step, ...], atoms: Iterable[Atom]) -> Iterator[Atom]:
+    for atom in atoms:
+        question = atom.question
+        if question.kind in ("child", "below") or (question.first and question.path != _HERE):
+            continue
+        longer = replace(question, path=_below(steps, question.path), first=False)
+        yield Atom(longer, atom.constant)
+
+
+def _below(steps: tuple[Step, ...], path: Path) -> Path:
+    return shared(Path((*steps, *path.steps), path.text))
