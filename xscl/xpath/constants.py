@@ -7,7 +7,6 @@ suit an answer without looking at the others.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from weakref import WeakValueDictionary
 
@@ -26,38 +25,47 @@ class Constants:
         self.ordered = question.ordered
         path = question.path
         self.plain = path.text is None and not any(step.conditions for step in path.steps)
-        self._uses: Counter[str] = Counter()
+        self._uses: dict[str, tuple[str, int]] = {}
         self._words = Substrings() if question.kind == "contains" else None
-        self._lengths: Counter[int] | None = None
-        if question.kind == "starts-with":
-            self._lengths = Counter()
+        self._lengths: dict[int, int] | None = {} if question.kind == "starts-with" else None
 
-    def learn(self, constant: str | float) -> None:
-        """Take note of a constant; one that is known already counts twice."""
-        if isinstance(constant, str) and (self._words is not None or self._lengths is not None):
-            self._uses[constant] += 1
-            if self._words is not None:
-                self._words.add(constant)
-            elif self._lengths is not None:
-                self._lengths[len(constant)] += 1
+    def learn(self, constant: str | float) -> str | float:
+        """Take note of a constant, one that is known already once more; return what equals it.
+
+        What is returned is the object that `suitable` finds: comparing two of them takes no
+        look at their texts, which are seldom in the processor's cache.
+        """
+        if not isinstance(constant, str) or (self._words is None and self._lengths is None):
+            return constant
+        known, uses = self._uses.get(constant, (constant, 0))
+        self._uses[known] = known, uses + 1
+        if self._words is not None:
+            self._words.add(known)
+        elif self._lengths is not None and not uses:
+            self._lengths[len(known)] = self._lengths.get(len(known), 0) + 1
+        return known
 
     def forget(self, constant: str | float) -> None:
         """Undo one `learn`."""
-        if isinstance(constant, str) and (self._words is not None or self._lengths is not None):
-            self._uses[constant] -= 1
-            if self._lengths is not None:
-                self._lengths[len(constant)] -= 1
-                self._lengths += Counter()
-            if not self._uses[constant]:
-                del self._uses[constant]
-                if self._words is not None:
-                    self._words.remove(constant)
+        if not isinstance(constant, str) or (self._words is None and self._lengths is None):
+            return
+        known, uses = self._uses[constant]
+        if uses > 1:
+            self._uses[known] = known, uses - 1
+            return
+        del self._uses[known]
+        if self._words is not None:
+            self._words.remove(known)
+        elif self._lengths is not None:
+            self._lengths[len(known)] -= 1
+            if not self._lengths[len(known)]:
+                del self._lengths[len(known)]
 
     def suitable(self, texts: Sequence[str]) -> Set[str | float]:
         """Return constants, among them those of conditions that hold; `texts` are the answer."""
         if self._words is not None:
-            words = self._words
-            return set().union(*(words.within(text) for text in texts))
+            within = self._words.within
+            return within(texts[0]) if len(texts) == 1 else set().union(*map(within, texts))
         if self._lengths is not None:
             lengths = self._lengths
             return {text[:length] for text in texts for length in lengths if length <= len(text)}

@@ -4,7 +4,8 @@ The index is a tree.  A node of it asks some questions, and the constants that
 suit the answers lead on: a set of conditions is found by its sharpest atom, and
 where many share that one by the next (`xscl.xpath.atoms`).  Few are not worth
 a question: up to `FEW` are kept as a list.  What the atoms on the way have not
-proved comes with what is found, and has to be tried.
+proved comes with what is found, and has to be tried; what they have proved is
+mostly alone, and stands for itself.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FEW = 8
 
 
 class Owner(Protocol):
-    """What conditions belong to, and is found by them."""
+    """What conditions belong to, and is found by them; it is neither a list nor an index."""
 
     @property
     def conditions(self) -> tuple[Condition, ...]: ...
@@ -39,7 +40,7 @@ class Probe(Protocol):
 
 O = TypeVar("O", bound=Owner)  # noqa: E741
 Candidate: TypeAlias = tuple[O, tuple[Condition, ...]]  # and what has not been proved of it
-Branch: TypeAlias = "list[Candidate[O]] | Index[O]"
+Branch: TypeAlias = "O | list[Candidate[O]] | Index[O]"  # alone, it is proved
 
 
 class Ordered(Generic[O]):
@@ -109,27 +110,27 @@ class Index(Generic[O]):
         for way in _ways(plan(owner.conditions)):
             self._out(questions, owner, way, 0)
 
-    def find(self, probe: Probe, found: list[Candidate[O]]) -> None:
-        """Append what may hold at a node, if the rest of its conditions holds; some repeat."""
-        found += self.here
+    def find(self, probe: Probe, proved: list[O], found: list[Candidate[O]]) -> None:
+        """Append what holds at a node, and what holds if the rest of its conditions does.
+
+        An owner may come again, found by another alternative of an OR.
+        """
+        if self.here:
+            found += self.here
         branch: Branch[O]
         for constants, level in self.levels.items():
             if isinstance(level, Ordered):
                 value = probe.extreme(constants)
-                if value is None:
-                    continue
-                for branch in level.suiting(constants, value):
-                    if isinstance(branch, Index):
-                        branch.find(probe, found)
-                    else:
-                        found += branch
-                continue
-            for constant in level.keys() & probe.suitable(constants):
-                branch = level[constant]
-                if isinstance(branch, Index):
-                    branch.find(probe, found)
-                else:
+                branches = [] if value is None else level.suiting(constants, value)
+            else:
+                branches = [level[one] for one in level.keys() & probe.suitable(constants)]
+            for branch in branches:
+                if isinstance(branch, list):
                     found += branch
+                elif isinstance(branch, Index):
+                    branch.find(probe, proved, found)
+                else:
+                    proved.append(branch)
 
     def _into(
         self, questions: Questions, owner: O, planned: Plan, way: tuple[Atom, ...], depth: int
@@ -143,13 +144,17 @@ class Index(Generic[O]):
         if level is None:
             level = self.levels[constants] = Ordered() if constants.ordered else {}
         branch = level.get(atom.constant)
-        if branch is None:
-            level[atom.constant] = [(owner, _left(owner, planned, depth + 1))]
-            constants.learn(atom.constant)
-        elif isinstance(branch, Index):
+        if isinstance(branch, Index):
             branch._into(questions, owner, planned, way, depth + 1)
-        elif len(branch) < FEW:
-            branch.append((owner, _left(owner, planned, depth + 1)))
+            return
+        todo = _left(owner, planned, depth + 1)
+        if branch is None:
+            level[constants.learn(atom.constant)] = [(owner, todo)] if todo else owner
+            return
+        if not isinstance(branch, list):
+            branch = level[atom.constant] = [(branch, ())]
+        if len(branch) < FEW:
+            branch.append((owner, todo))
         else:
             grown = level[atom.constant] = _grown(questions, branch, depth + 1)
             grown._into(questions, owner, planned, way, depth + 1)
@@ -165,9 +170,9 @@ class Index(Generic[O]):
         assert branch is not None, "what is taken out is there"
         if isinstance(branch, Index):
             branch._out(questions, owner, way, depth + 1)
-        else:
+        elif isinstance(branch, list):
             _drop(branch, owner)
-        if not branch:
+        if branch is owner or not branch:
             del level[atom.constant]
             constants.forget(atom.constant)
             if not level:

@@ -9,8 +9,9 @@ a budget; and it learns the automaton's changes instead of being worked out anew
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -153,14 +154,15 @@ class Shape:
         if spot.structural:
             matched: dict[Place, list[int]] = {}
             for node in nodes:
+                proved: list[Place] = []
                 found: list[Candidate[Place]] = []
-                spot.structural.find(_Names(self.structure, node), found)
-                for place in self._holding(found, node):
+                spot.structural.find(_Names(self.structure, node), proved, found)
+                for place in dict.fromkeys([*proved, *self._holding(found, node)]):
                     matched.setdefault(place, []).append(node)
             for place, matching in matched.items():
                 self._descend(place, matching, entries)
 
-    def _holding(self, found: list[Candidate[Place]], node: int) -> dict[Place, None]:
+    def _holding(self, found: list[Candidate[Place]], node: int) -> list[Place]:
         held: dict[int, bool] = {}
 
         def holds(condition: Condition) -> bool:
@@ -169,7 +171,7 @@ class Shape:
                 known = held[id(condition)] = self.structure.holds(condition, node)
             return known
 
-        return {place: None for place, todo in found if not todo or all(map(holds, todo))}
+        return [place for place, todo in found if all(map(holds, todo))]
 
     def _descend(
         self, place: Place, nodes: Sequence[int], entries: list[tuple[Entry, Sequence[int]]]
@@ -332,9 +334,9 @@ class _Names:
 
 # -- Remembering ---------------------------------------------------------------------------
 
-Bundled: TypeAlias = tuple[tuple[int, ...], tuple[tuple[int, ...], ...]]
-"""Rows of a bundle: the column of pairs; and those of firsts, of seconds, of nodes whose
-values are wanted (or -1), which are the same for many bundles."""
+Column: TypeAlias = "array[int]"
+Bundled: TypeAlias = tuple[Column, Column, Column, tuple[int, ...]]
+"""Rows of a bundle: pairs, firsts, seconds, and the nodes whose values are wanted, or -1."""
 
 
 class Bundles:
@@ -342,52 +344,45 @@ class Bundles:
 
     def __init__(self) -> None:
         self._known: dict[tuple[Shape, Bundle, int], Bundled] = {}
-        self._columns: dict[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...]] = {}
+        self._columns: dict[object, tuple[Column, Column, tuple[int, ...]]] = {}
 
-    def rows(self, shape: Shape, place: Place, node: int) -> Bundled:
+    def rows(self, shape: Shape, bundle: Bundle, place: Place, node: int) -> Bundled:
         """Return the rows of what is asked for at a place that matches a node."""
-        bundle = place.bundle or place.bundled()
         key = shape, bundle, node
         known = self._known.get(key)
         if known is None:
             if len(self._known) >= BUNDLES:
                 self._known.clear()
                 self._columns.clear()
-            nodes: dict[Place, Sequence[int]] = {place: (node,)}
+            hits = {place: (node,)}
 
             def matching(lower: Place) -> Sequence[int]:
-                return matches(shape, nodes, lower)
+                return matches(shape, hits, lower)
 
-            pairs, *others = columns(bundle.entries, shape.structure.parents, matching)
-            rest = tuple(map(tuple, others))
-            known = tuple(pairs), self._columns.setdefault(rest, rest)
+            parents = shape.structure.parents
+            pairs, firsts, seconds, wanted = columns(bundle.entries, parents, matching)
+            same = tuple(firsts), tuple(seconds), wanted  # as in many bundles
+            known = pairs, *self._columns.setdefault(same, (firsts, seconds, wanted))
             self._known[key] = known
         return known
 
 
-def matches(shape: Shape, matched: dict[Place, Sequence[int]], place: Place) -> Sequence[int]:
-    """Return the nodes that match a place, given those of places with conditions on values.
-
-    What is found for the places between is noted beside them.
-    """
+def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> Sequence[int]:
+    """Return the nodes that match a place, given those of places with conditions on values."""
     if place.structural:
         return shape.matching(place)
-    nodes = matched.get(place)
-    if nodes is None:
-        nodes = ()
-        if not place.conditions:
-            assert place.parent is not None, "a stream's own place is plain"
-            nodes = shape.under(place.state, matches(shape, matched, place.parent))
-        matched[place] = nodes
-    return nodes
+    if place.conditions:
+        return hits.get(place, ())
+    assert place.parent is not None, "a stream's own place is plain"
+    return shape.under(place.state, matches(shape, hits, place.parent))
 
 
 def columns(
     entries: Iterable[Entry],
     parents: Sequence[int],
     matching: Callable[[Place], Sequence[int]],
-) -> tuple[list[int], list[int], list[int], list[int]]:
-    """Return the rows of entries: pairs, firsts, seconds, and the nodes whose value is wanted."""
+) -> Bundled:
+    """Return the rows of entries."""
     pairs: list[int] = []
     firsts: list[int] = []
     seconds: list[int] = []
@@ -398,7 +393,7 @@ def columns(
             firsts.append(first)
             seconds.append(second)
             wanted.append(second if entry.valued else -1)
-    return pairs, firsts, seconds, wanted
+    return array("i", pairs), array("i", firsts), array("i", seconds), tuple(wanted)
 
 
 class Shapes:

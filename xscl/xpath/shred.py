@@ -12,10 +12,11 @@ two hold between these very nodes.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence, Set
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from lxml import etree
 
@@ -26,7 +27,7 @@ from xscl.xpath.constants import Constants
 from xscl.xpath.index import Candidate
 from xscl.xpath.navigate import holds, select
 from xscl.xpath.nfa import Automaton, Entry, Place, Spot, State
-from xscl.xpath.shape import Bundled, Rows, Shape, bindings, columns, matches, shape_of
+from xscl.xpath.shape import Bundled, Column, Rows, Shape, bindings, columns, matches, shape_of
 from xscl.xpath.structure import outline
 from xscl.xpath.values import Attribute, Item, string_value
 
@@ -46,12 +47,11 @@ def run(automaton: Automaton, streams: tuple[str, ...], root: etree._Element) ->
 class Walk:
     """One document: its shape, its texts, and the places with conditions on these that match."""
 
-    __slots__ = ("_derived", "_held", "_made", "_matched", "_nodes", "_texts", "hits", "shape")
+    __slots__ = ("_derived", "_held", "_made", "_nodes", "_texts", "hits", "shape")
 
     def __init__(self, shape: Shape, nodes: Sequence[etree._Element]) -> None:
         self.shape = shape
-        self.hits: dict[Place, Sequence[int]] = {}  # and the nodes that match them, ascending
-        self._matched: dict[Place, Sequence[int]] = {}  # beside them, what has been asked for
+        self.hits: dict[Place, Sequence[int]] = {}  # with the nodes that match, ascending
         self._nodes = nodes
         self._texts: dict[int, str] = {}
         self._held: dict[tuple[int, int], bool] = {}
@@ -88,26 +88,26 @@ class Walk:
 
     def matching(self, place: Place) -> Sequence[int]:
         """Return the nodes that match a place."""
-        return matches(self.shape, self._matched, place)
+        return matches(self.shape, self.hits, place)
 
     def search(self, spot: Spot, nodes: Sequence[int]) -> None:
         """Find the places of a spot that match some of these nodes, and what matches below."""
-        index = spot.valued
+        index, hits = spot.valued, self.hits
         assert index is not None, "only spots with such places are searched"
-        matched: dict[Place, Sequence[int]] = {}
+        matched: list[Place] = []
         for node in nodes:
+            proved: list[Place] = []
             found: list[Candidate[Place]] = []
-            index.find(_Answers(self, node), found)
-            for place, todo in found:
-                if todo and not all(self._holds(condition, node) for condition in todo):
-                    continue
-                known = matched.get(place)
+            index.find(_Answers(self, node), proved, found)
+            proved += [place for place, todo in found if self._hold(todo, node)]
+            only = (node,)
+            for place in proved:
+                known = hits.get(place)
                 if known is None:
-                    matched[place] = (node,)
+                    hits[place] = only
+                    matched.append(place)
                 elif known[-1] != node:  # found by two alternatives of an OR
-                    matched[place] = (*known, node)
-        self.hits |= matched
-        self._matched |= matched
+                    hits[place] = (*known, node)
         for place in matched:
             for lower in (place.bundle or place.bundled()).spots:
                 if lower.valued is not None:
@@ -115,22 +115,24 @@ class Walk:
                     if below:
                         self.search(lower, below)
 
-    def _holds(self, condition: Condition, node: int) -> bool:
-        key = id(condition), node
-        held = self._held.get(key)
-        if held is None:
-            held = self._held[key] = holds(condition, self.item(node))
-        return held
+    def _hold(self, conditions: tuple[Condition, ...], node: int) -> bool:
+        """Whether conditions hold at a node, each tried once."""
+        for condition in conditions:
+            key = id(condition), node
+            held = self._held.get(key)
+            if held is None:
+                held = self._held[key] = holds(condition, self.item(node))
+            if not held:
+                return False
+        return True
 
     def rows(self, place: Place, nodes: Sequence[int]) -> Bundled:
         """Return the rows of what is asked for at a place that matches, and below it."""
-        shape = self.shape
+        shape, bundle = self.shape, place.bundled()
         assert place.parent is not None, "a stream's own place has no conditions"
         if shape.bundles is not None and len(nodes) == 1 and place.parent.structural:
-            return shape.bundles.rows(shape, place, nodes[0])
-        entries = place.bundled().entries
-        pairs, *others = columns(entries, shape.structure.parents, self.matching)
-        return tuple(pairs), tuple(map(tuple, others))
+            return shape.bundles.rows(shape, bundle, place, nodes[0])
+        return columns(bundle.entries, shape.structure.parents, self.matching)
 
     def bindings(self, entry: Entry) -> Iterator[tuple[int, int]]:
         """Yield the bindings of a pair of variables."""
@@ -217,8 +219,9 @@ class Columns:
 
     def __init__(self) -> None:
         self._shaped: dict[Rows, tuple[list[int], list[int]]] = {}  # documents; values of each
-        self._docs: list[int] = []
-        self._bindings: tuple[list[int], list[int], list[int], list[int]] = ([], [], [], [])
+        self._docs: Column = array("q")
+        self._bindings: tuple[Column, Column, Column, Column]
+        self._bindings = array("i"), array("i"), array("i"), array("i")
         self._numbers = _Numbered()
         self._occurring: list[int] = []  # numbers of values, once for each document that has them
 
@@ -232,22 +235,22 @@ class Columns:
         shape = walk.shape
         value = _Values(walk, self._numbers)
         if len(shape.rows):
-            docs, values = self._shaped.setdefault(shape.rows, ([], []))
+            docs, known = self._shaped.setdefault(shape.rows, ([], []))
             docs.append(doc)
-            values += map(value.__getitem__, shape.rows.valued)
+            known += map(value.__getitem__, shape.rows.valued)
         pairs, firsts, seconds, values = self._bindings
         before = len(pairs)
         for entry in shape.derived:
             self._derived(entry, walk, value)
         for place, nodes in walk.hits.items():
-            found, (uppers, lowers, wanted) = walk.rows(place, nodes)
+            found, uppers, lowers, wanted = walk.rows(place, nodes)
             pairs += found
             firsts += uppers
             seconds += lowers
-            values += map(value.__getitem__, wanted)
+            values.extend(map(value.__getitem__, wanted))
             for entry in place.bundled().derived:
                 self._derived(entry, walk, value)
-        self._docs += [doc] * (len(pairs) - before)
+        self._docs += array("q", (doc,)) * (len(pairs) - before)
         self._occurring += value.numbers()
 
     def _derived(self, entry: Entry, walk: Walk, value: _Values) -> None:
@@ -265,27 +268,27 @@ class Columns:
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Return bindings and values (see `templates.relations.Witnesses`)."""
         parts = [_repeated(rows, *shaped) for rows, shaped in self._shaped.items()]
-        parts.append([np.array(column, np.int64) for column in (self._docs, *self._bindings)])
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        without = [None, None, None, None, columns[4] < 0]  # rows without a value
+        parts.append([np.array(column) for column in (self._docs, *self._bindings)])
+        united = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        without = [None, None, None, None, united[4] < 0]  # rows without a value
         arrays = [
             pa.array(column, field.type, mask=mask)
-            for column, field, mask in zip(columns, BINDINGS, without, strict=True)
+            for column, field, mask in zip(united, BINDINGS, without, strict=True)
         ]
         documents = np.bincount(self._occurring, minlength=len(self._numbers))
         values = [pa.array(list(self._numbers), pa.string()), pa.array(documents, pa.int32())]
         return pa.table(arrays, schema=BINDINGS), pa.table(values, schema=VALUES)
 
 
-def _repeated(rows: Rows, docs: list[int], values: list[int]) -> list[npt.NDArray[np.int64]]:
+def _repeated(rows: Rows, docs: list[int], values: list[int]) -> list[Any]:
     """Return the columns of all documents that have the same rows, each with its own values."""
     count = len(docs)
-    numbered = np.full((count, len(rows.valued) + 1), -1, np.int64)  # the last for those without
-    numbered[:, :-1] = np.array(values, np.int64).reshape(count, -1)
+    numbered = np.full((count, len(rows.valued) + 1), -1, np.int32)  # the last for those without
+    numbered[:, :-1] = np.array(values, np.int32).reshape(count, -1)
     return [
         np.repeat(np.array(docs, np.int64), len(rows)),
-        np.tile(rows.pairs, count).astype(np.int64),
-        np.tile(rows.firsts, count).astype(np.int64),
-        np.tile(rows.seconds, count).astype(np.int64),
+        np.tile(rows.pairs, count),
+        np.tile(rows.firsts, count),
+        np.tile(rows.seconds, count),
         numbered[:, rows.wanted].ravel(),
     ]

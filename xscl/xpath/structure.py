@@ -21,20 +21,21 @@ class Outline(NamedTuple):
     """What lxml says of a document's structure at once; equal outlines, equal structures.
 
     For each element, comment and processing instruction in document order: its
-    tag, the number of its children, the names of its attributes.
+    tag, the number of its children; and for each that has attributes, their names.
     """
 
     tags: tuple[Any, ...]
     lengths: tuple[int, ...]
-    names: tuple[Sequence[str], ...]
+    names: tuple[tuple[int, tuple[str, ...]], ...]
 
 
 def outline(nodes: Sequence[etree._Element]) -> Outline:
     """Return the outline of a document, given its elements, comments and instructions."""
+    names = [node.keys() for node in nodes]
     return Outline(
         tuple([node.tag for node in nodes]),
         tuple(map(len, nodes)),
-        tuple([tuple(map(str, node.keys())) for node in nodes]),
+        tuple([(place, tuple(map(str, some))) for place, some in enumerate(names) if some]),
     )
 
 
@@ -56,7 +57,9 @@ class Structure:
     def _number(self, outlined: Outline) -> None:
         symbols, parents, places, ends = self.symbols, self.parents, self.places, self.ends
         above: list[list[int]] = []  # the open elements, with how many children are to come
-        for place, (tag, length, names) in enumerate(zip(*outlined, strict=True)):
+        attributes = dict(outlined.names)
+        elements = zip(outlined.tags, outlined.lengths, strict=True)
+        for place, (tag, length) in enumerate(elements):
             while above and not above[-1][1]:
                 ends[above.pop()[0]] = len(symbols)
             parent = -1
@@ -70,7 +73,7 @@ class Structure:
             parents.append(parent)
             places.append((place, None))
             ends.append(number + 1)
-            for name in names:
+            for name in attributes.get(place, ()):
                 symbols.append(f"@{name}")
                 parents.append(number)
                 places.append((place, name))

@@ -49,7 +49,7 @@ class Substrings:
             self._build()
         found = {word for word in self._recent if word in text}
         for automaton in self._built:
-            found.update(word for _, word in automaton.iter(text))
+            found |= {word for _, word in automaton.iter(text)}
         return found & self._live
 
     def _build(self) -> None:
