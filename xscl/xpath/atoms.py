@@ -7,16 +7,21 @@ converse is true as well the atoms are its proof, and it need not be tried.
 
     ./a/b = 'x'                   equality: by hash
     ./price > 10                  order: among sorted bounds
+    ./price > 10 and ./price < 20 by hash, of the cells that the interval is in
     contains(./t, 'w')            by an automaton of all the words
     starts-with(./t, 'w')         by hash, for each length of prefix
     ./a                           by the names of the nodes below
     ./a[./b = 'x'][./c]           ./a/b = 'x' and ./a, which is no proof
+
+A number is in one *cell* of each width, a power of two; an interval is in at
+most two cells of the width next to its own.
 
 `!=` and NOT hold nearly always and are no use for finding anything.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -37,20 +42,24 @@ from xscl.language.unparse import unparse
 from xscl.xpath.names import key_of
 
 Kind: TypeAlias = Literal[
-    "=", "number", "starts-with", "contains", "child", "below", "<", "<=", ">", ">="
+    "=", "number", "starts-with", "contains", "cell", "child", "below", "<", "<=", ">", ">="
 ]
+Cell: TypeAlias = tuple[int, int]  # (w, n): the numbers from n * 2^w up to (n + 1) * 2^w
+Constant: TypeAlias = str | float | Cell
 _RANKS: dict[Kind, int] = {  # those that choose more sharply come first
     "=": 0,
     "number": 1,
     "starts-with": 2,
     "contains": 3,
-    "child": 4,
-    "below": 5,
-    **dict.fromkeys(("<", "<=", ">", ">="), 6),
+    "cell": 4,
+    "child": 5,
+    "below": 6,
+    **dict.fromkeys(("<", "<=", ">", ">="), 7),
 }
-WEAK = _RANKS["child"]
 _HERE = Path()
-_ATTEMPTS = 16  # alternatives of an OR that are indexed at most
+_ALTERNATIVES = 16  # of an OR, that are looked up at most
+NARROWEST = -40  # the least width of cells, as a power of two
+FARTHEST = 1e200  # numbers beyond are in no cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ class Atom:
     """A question and the constant that the answer has to suit."""
 
     question: Question
-    constant: str | float
+    constant: Constant
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +94,15 @@ class Demand:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """How conditions are looked up: by all the atoms in turn, or by any one of `either`.
+class Lookup:
+    """Atoms one of which holds if a condition does; `proves` is its number if any proves it."""
 
-    Beside each atom of the first kind is the number of the condition that it
-    proves, or -1.
-    """
+    atoms: tuple[Atom, ...]
+    proves: int = -1
 
-    atoms: tuple[tuple[Atom, int], ...]
-    either: tuple[Atom, ...] = ()
+
+Plan: TypeAlias = tuple[Lookup, ...]
+"""How conditions that must all hold are looked up, one after the other, the sharpest first."""
 
 
 @lru_cache(maxsize=4096)
@@ -102,19 +111,25 @@ def shared(path: Path) -> Path:
     return path
 
 
+def is_plain(path: Path) -> bool:
+    """Whether the structure alone says which nodes a path selects."""
+    return path.text is None and not any(step.conditions for step in path.steps)
+
+
 @lru_cache(maxsize=4096)
 def _spelled(path: Path) -> str:
     return unparse(Exists(path))
 
 
-def _rank(atom: Atom) -> int:
-    return _RANKS[atom.question.kind]
-
-
-def _order(atom: Atom) -> tuple[int, str, str, bool, bool, str | float]:
+def _order(atom: Atom) -> tuple[int, str, str, bool, bool, Constant]:
     asked = atom.question
     path = _spelled(asked.path)
-    return _rank(atom), asked.kind, path, asked.first, asked.numeric, atom.constant
+    return _RANKS[asked.kind], asked.kind, path, asked.first, asked.numeric, atom.constant
+
+
+def _blunt(lookup: Lookup) -> tuple[int, str, str, bool, bool, Constant]:
+    """Return the order of a lookup, that of its bluntest atom."""
+    return max(map(_order, lookup.atoms))
 
 
 def simplified(condition: Condition) -> Condition:
@@ -150,30 +165,53 @@ def simplified(condition: Condition) -> Condition:
 
 def plan(conditions: tuple[Condition, ...]) -> Plan:
     """Return how conditions that must all hold are looked up."""
-    atoms: list[tuple[Atom, int]] = []
-    either: tuple[Atom, ...] = ()
+    single: dict[Atom, int] = {}
+    alternatives: list[Lookup] = []
     for number, condition in enumerate(conditions):
         if isinstance(condition, Or):
-            either = either or _either(condition)
+            alternatives += _alternatives(number, condition)
             continue
         demand = demanded(condition)
         proves = number if demand.proof and len(demand.atoms) == 1 else -1
-        atoms.extend((atom, proves) for atom in demand.atoms)
-    atoms.sort(key=lambda pair: _order(pair[0]))
-    if either and (not atoms or _rank(atoms[0][0]) >= WEAK > max(map(_rank, either))):
-        return Plan((), either)
-    distinct: dict[Atom, int] = {}
-    for atom, proves in atoms:
-        distinct[atom] = max(proves, distinct.get(atom, -1))
-    return Plan(tuple(distinct.items()))
+        for atom in demand.atoms:
+            single[atom] = max(proves, single.get(atom, -1))
+    lookups = [Lookup((atom,), proves) for atom, proves in single.items()]
+    lookups += alternatives[:1]
+    lookups += _intervals(single)
+    return tuple(sorted(lookups, key=_blunt))
 
 
-def _either(condition: Or[Condition]) -> tuple[Atom, ...]:
-    """Return an atom of each alternative, nothing if some alternative has none."""
-    demands = [demanded(part).atoms for part in condition.parts]
-    if len(demands) > _ATTEMPTS or not all(demands):
-        return ()
-    return tuple(dict.fromkeys(min(atoms, key=_order) for atoms in demands))
+def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
+    """Yield the lookup of an OR, by an atom of each alternative, if each has one."""
+    demands = [demanded(part) for part in condition.parts]
+    if len(demands) <= _ALTERNATIVES and all(demand.atoms for demand in demands):
+        proved = all(demand.proof and len(demand.atoms) == 1 for demand in demands)
+        atoms = dict.fromkeys(min(demand.atoms, key=_order) for demand in demands)
+        yield Lookup(tuple(atoms), number if proved else -1)
+
+
+def _intervals(atoms: Iterable[Atom]) -> Iterator[Lookup]:
+    """Yield the lookups of numbers with bounds on both sides."""
+    sides: dict[Path, tuple[list[float], list[float]]] = {}
+    for atom in atoms:
+        if atom.question.numeric and isinstance(atom.constant, float):
+            lower, upper = sides.setdefault(atom.question.path, ([], []))
+            (upper if atom.question.kind in ("<", "<=") else lower).append(atom.constant)
+    for path, (lower, upper) in sides.items():
+        if lower and upper and -FARTHEST < max(lower) <= min(upper) < FARTHEST:
+            cells = _cells(max(lower), min(upper))
+            yield Lookup(tuple(Atom(Question("cell", path), cell) for cell in cells))
+
+
+def _cells(low: float, high: float) -> list[Cell]:
+    """Return the cells that an interval is in, one or two."""
+    width = max(math.frexp(high - low)[1], NARROWEST)
+    return [(width, n) for n in range(place_of(low, width), place_of(high, width) + 1)]
+
+
+def place_of(number: float, width: int) -> int:
+    """Return which cell of a width a number is in."""
+    return math.floor(math.ldexp(number, -width))
 
 
 def demanded(condition: Condition) -> Demand:

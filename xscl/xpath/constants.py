@@ -7,71 +7,100 @@ suit an answer without looking at the others.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from weakref import WeakValueDictionary
 
-from xscl.xpath.atoms import Question
+from xscl.xpath.atoms import FARTHEST, Constant, Question, is_plain, place_of
 from xscl.xpath.substrings import Substrings
 from xscl.xpath.values import number
+
+CELLS = 64  # of one width, that are looked up at most
 
 
 class Constants:
     """The constants of one question; those of equality and order need not be known."""
 
-    __slots__ = ("__weakref__", "_lengths", "_uses", "_words", "ordered", "plain", "question")
+    __slots__ = (
+        *("__weakref__", "_lengths", "_uses", "_widths", "_words"),
+        *("known", "ordered", "plain", "question"),
+    )
 
     def __init__(self, question: Question) -> None:
         self.question = question
         self.ordered = question.ordered
-        path = question.path
-        self.plain = path.text is None and not any(step.conditions for step in path.steps)
-        self._uses: dict[str, tuple[str, int]] = {}
-        self._words = Substrings() if question.kind == "contains" else None
-        self._lengths: dict[int, int] | None = {} if question.kind == "starts-with" else None
+        self.known = question.kind in ("contains", "starts-with", "cell")
+        self.plain = is_plain(question.path)
+        self._uses: dict[Constant, tuple[Constant, int]] = {}
+        self._words = Substrings()
+        self._lengths: Counter[int] = Counter()
+        self._widths: Counter[int] = Counter()
 
-    def learn(self, constant: str | float) -> str | float:
+    def learn(self, constant: Constant) -> Constant:
         """Take note of a constant, one that is known already once more; return what equals it.
 
         What is returned is the object that `suitable` finds: comparing two of them takes no
         look at their texts, which are seldom in the processor's cache.
         """
-        if not isinstance(constant, str) or (self._words is None and self._lengths is None):
+        if not self.known:
             return constant
-        known, uses = self._uses.get(constant, (constant, 0))
-        self._uses[known] = known, uses + 1
-        if self._words is not None:
-            self._words.add(known)
-        elif self._lengths is not None and not uses:
-            self._lengths[len(known)] = self._lengths.get(len(known), 0) + 1
-        return known
+        constant, uses = self._uses.get(constant, (constant, 0))
+        self._uses[constant] = constant, uses + 1
+        if not uses:
+            self._count(constant, 1)
+            if self.question.kind == "contains" and isinstance(constant, str):
+                self._words.add(constant)
+        return constant
 
-    def forget(self, constant: str | float) -> None:
+    def forget(self, constant: Constant) -> None:
         """Undo one `learn`."""
-        if not isinstance(constant, str) or (self._words is None and self._lengths is None):
+        if not self.known:
             return
-        known, uses = self._uses[constant]
+        constant, uses = self._uses[constant]
         if uses > 1:
-            self._uses[known] = known, uses - 1
+            self._uses[constant] = constant, uses - 1
             return
-        del self._uses[known]
-        if self._words is not None:
-            self._words.remove(known)
-        elif self._lengths is not None:
-            self._lengths[len(known)] -= 1
-            if not self._lengths[len(known)]:
-                del self._lengths[len(known)]
+        del self._uses[constant]
+        self._count(constant, -1)
+        if self.question.kind == "contains" and isinstance(constant, str):
+            self._words.remove(constant)
 
-    def suitable(self, texts: Sequence[str]) -> Set[str | float]:
+    def _count(self, constant: Constant, by: int) -> None:
+        """Count the lengths of prefixes, and the widths of cells."""
+        if isinstance(constant, str):
+            self._lengths[len(constant)] += by
+            self._lengths = +self._lengths if by < 0 else self._lengths
+        elif isinstance(constant, tuple):
+            self._widths[constant[0]] += by
+            self._widths = +self._widths if by < 0 else self._widths
+
+    def suitable(self, texts: Sequence[str]) -> Set[Constant]:
         """Return constants, among them those of conditions that hold; `texts` are the answer."""
-        if self._words is not None:
-            within = self._words.within
-            return within(texts[0]) if len(texts) == 1 else set().union(*map(within, texts))
-        if self._lengths is not None:
-            lengths = self._lengths
-            return {text[:length] for text in texts for length in lengths if length <= len(text)}
-        if self.question.kind == "number":
-            return frozenset(numbers(texts))
-        return frozenset(texts)
+        match self.question.kind:
+            case "=":
+                return frozenset(texts)
+            case "number":
+                return frozenset(numbers(texts))
+            case "contains":
+                within = self._words.within
+                return within(texts[0]) if len(texts) == 1 else set().union(*map(within, texts))
+            case "starts-with":
+                lengths = self._lengths
+                return {text[:size] for text in texts for size in lengths if size <= len(text)}
+            case _:
+                return self._cells(list(numbers(texts)))
+
+    def _cells(self, values: list[float]) -> Set[Constant]:
+        """Return the cells that lie between the least and the greatest of some values."""
+        if not values:
+            return frozenset()
+        low, high = min(values), max(values)
+        if not -FARTHEST < low <= high < FARTHEST:
+            return self._uses.keys()
+        places = [(w, place_of(low, w), place_of(high, w)) for w in self._widths]
+        if any(last - first > CELLS for _, first, last in places):
+            return self._uses.keys()
+        return {(w, n) for w, first, last in places for n in range(first, last + 1)}
 
     def extreme(self, texts: Sequence[str]) -> str | float | None:
         """Return the value that suits more bounds than any other of an answer; None without."""

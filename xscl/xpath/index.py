@@ -15,7 +15,7 @@ from collections.abc import Set
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from xscl.language.syntax import Condition
-from xscl.xpath.atoms import Atom, Plan, plan
+from xscl.xpath.atoms import Constant, Plan, plan
 from xscl.xpath.constants import Constants, Questions
 
 FEW = 8
@@ -31,7 +31,7 @@ class Owner(Protocol):
 class Probe(Protocol):
     """A node that answers questions."""
 
-    def suitable(self, constants: Constants) -> Set[str | float]:
+    def suitable(self, constants: Constants) -> Set[Constant]:
         """Return the constants that suit the answer."""
 
     def extreme(self, constants: Constants) -> str | float | None:
@@ -55,11 +55,11 @@ class Ordered(Generic[O]):
     def __bool__(self) -> bool:
         return bool(self.bounds)
 
-    def get(self, bound: str | float) -> Branch[O] | None:
+    def get(self, bound: Constant) -> Branch[O] | None:
         at = bisect_left(self.bounds, bound)
         return self.branches[at] if self.bounds[at : at + 1] == [bound] else None
 
-    def __setitem__(self, bound: str | float, branch: Branch[O]) -> None:
+    def __setitem__(self, bound: Constant, branch: Branch[O]) -> None:
         at = bisect_left(self.bounds, bound)
         if self.bounds[at : at + 1] == [bound]:
             self.branches[at] = branch
@@ -67,7 +67,7 @@ class Ordered(Generic[O]):
             self.bounds.insert(at, bound)
             self.branches.insert(at, branch)
 
-    def __delitem__(self, bound: str | float) -> None:
+    def __delitem__(self, bound: Constant) -> None:
         at = bisect_left(self.bounds, bound)
         del self.bounds[at], self.branches[at]
 
@@ -84,7 +84,7 @@ class Ordered(Generic[O]):
                 return self.branches[: bisect_right(self.bounds, value)]
 
 
-Level: TypeAlias = "dict[str | float, Branch[O]] | Ordered[O]"
+Level: TypeAlias = "dict[Constant, Branch[O]] | Ordered[O]"
 
 
 class Index(Generic[O]):
@@ -101,14 +101,11 @@ class Index(Generic[O]):
 
     def add(self, questions: Questions, owner: O) -> None:
         """Put in an owner."""
-        planned = plan(owner.conditions)
-        for way in _ways(planned):
-            self._into(questions, owner, planned, way, 0)
+        self._into(questions, owner, plan(owner.conditions), 0)
 
     def remove(self, questions: Questions, owner: O) -> None:
         """Take out an owner."""
-        for way in _ways(plan(owner.conditions)):
-            self._out(questions, owner, way, 0)
+        self._out(questions, owner, plan(owner.conditions), 0)
 
     def find(self, probe: Probe, proved: list[O], found: list[Candidate[O]]) -> None:
         """Append what holds at a node, and what holds if the rest of its conditions does.
@@ -132,75 +129,60 @@ class Index(Generic[O]):
                 else:
                     proved.append(branch)
 
-    def _into(
-        self, questions: Questions, owner: O, planned: Plan, way: tuple[Atom, ...], depth: int
-    ) -> None:
-        if depth == len(way):
+    def _into(self, questions: Questions, owner: O, planned: Plan, depth: int) -> None:
+        if depth == len(planned):
             self.here.append((owner, _left(owner, planned, depth)))
             return
-        atom = way[depth]
-        constants = questions[atom.question]
-        level = self.levels.get(constants)
-        if level is None:
-            level = self.levels[constants] = Ordered() if constants.ordered else {}
-        branch = level.get(atom.constant)
-        if isinstance(branch, Index):
-            branch._into(questions, owner, planned, way, depth + 1)
-            return
-        todo = _left(owner, planned, depth + 1)
-        if branch is None:
-            level[constants.learn(atom.constant)] = [(owner, todo)] if todo else owner
-            return
-        if not isinstance(branch, list):
-            branch = level[atom.constant] = [(branch, ())]
-        if len(branch) < FEW:
+        for atom in planned[depth].atoms:
+            constants = questions[atom.question]
+            level = self.levels.get(constants)
+            if level is None:
+                level = self.levels[constants] = Ordered() if constants.ordered else {}
+            branch = level.get(atom.constant)
+            if isinstance(branch, Index):
+                branch._into(questions, owner, planned, depth + 1)
+                continue
+            todo = _left(owner, planned, depth + 1)
+            if branch is None:
+                level[constants.learn(atom.constant)] = [(owner, todo)] if todo else owner
+                continue
+            if not isinstance(branch, list):
+                branch = level[atom.constant] = [(branch, ())]
             branch.append((owner, todo))
-        else:
-            grown = level[atom.constant] = _grown(questions, branch, depth + 1)
-            grown._into(questions, owner, planned, way, depth + 1)
+            if len(branch) > FEW:
+                level[atom.constant] = _grown(questions, branch, depth + 1)
 
-    def _out(self, questions: Questions, owner: O, way: tuple[Atom, ...], depth: int) -> None:
-        if depth == len(way):
+    def _out(self, questions: Questions, owner: O, planned: Plan, depth: int) -> None:
+        if depth == len(planned):
             _drop(self.here, owner)
             return
-        atom = way[depth]
-        constants = questions[atom.question]
-        level = self.levels[constants]
-        branch = level.get(atom.constant)
-        assert branch is not None, "what is taken out is there"
-        if isinstance(branch, Index):
-            branch._out(questions, owner, way, depth + 1)
-        elif isinstance(branch, list):
-            _drop(branch, owner)
-        if branch is owner or not branch:
-            del level[atom.constant]
-            constants.forget(atom.constant)
-            if not level:
-                del self.levels[constants]
-
-
-def _ways(planned: Plan) -> list[tuple[Atom, ...]]:
-    """Return the paths through the tree that lead to a set of conditions."""
-    if planned.either:
-        return [(atom,) for atom in planned.either]
-    return [tuple(atom for atom, _ in planned.atoms)]
+        for atom in planned[depth].atoms:
+            constants = questions[atom.question]
+            level = self.levels[constants]
+            branch = level.get(atom.constant)
+            assert branch is not None, "what is taken out is there"
+            if isinstance(branch, Index):
+                branch._out(questions, owner, planned, depth + 1)
+            elif isinstance(branch, list):
+                _drop(branch, owner)
+            if branch is owner or not branch:
+                del level[atom.constant]
+                constants.forget(atom.constant)
+                if not level:
+                    del self.levels[constants]
 
 
 def _grown(questions: Questions, many: list[Candidate[O]], depth: int) -> Index[O]:
     """Return an index of what has become too many for a list."""
     index: Index[O] = Index()
-    for owner, todo in many:
-        planned = plan(owner.conditions)
-        if len(planned.atoms) > depth:
-            index._into(questions, owner, planned, _ways(planned)[0], depth)
-        else:
-            index.here.append((owner, todo))
+    for owner, _ in many:
+        index._into(questions, owner, plan(owner.conditions), depth)
     return index
 
 
 def _left(owner: Owner, planned: Plan, depth: int) -> tuple[Condition, ...]:
     """Return the conditions that the first atoms of a plan do not prove."""
-    proved = {number for _, number in planned.atoms[:depth]}
+    proved = {lookup.proves for lookup in planned[:depth]}
     return tuple(c for number, c in enumerate(owner.conditions) if number not in proved)
 
 

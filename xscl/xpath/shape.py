@@ -18,7 +18,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from xscl.language.syntax import Condition
+from xscl.language.syntax import Condition, Path
+from xscl.xpath.atoms import Constant
 from xscl.xpath.constants import Constants
 from xscl.xpath.index import Candidate
 from xscl.xpath.nfa import Automaton, Bundle, Configuration, Entry, Place, Spot, State
@@ -71,7 +72,7 @@ class Shape:
         self.spots: list[tuple[Spot, Sequence[int]]] = []
         self.derived: dict[Entry, Sequence[int]] = {}
         self._matched: dict[Place, Sequence[int]] = {}
-        self._selected: dict[tuple[Constants, int], list[int]] = {}
+        self._selected: dict[int, tuple[Path, dict[int, list[int]]]] = {}
         self._under: dict[tuple[State, int], Sequence[int]] = {}
         found = _reached(automaton, start, structure)
         self.found: dict[State, Sequence[int]] = {root.state: (-1,) for root in roots} | found
@@ -135,12 +136,14 @@ class Shape:
                 below += reached[bisect_right(reached, node) : bisect_left(reached, end)]
         return below
 
-    def select(self, constants: Constants, node: int) -> list[int]:
-        """Return the nodes that the path of a question selects from a node."""
-        key = constants, node
-        nodes = self._selected.get(key)
+    def select(self, path: Path, node: int) -> list[int]:
+        """Return the nodes that a plain path selects from a node."""
+        known = self._selected.get(id(path))
+        if known is None:
+            known = self._selected[id(path)] = path, {}  # with the path its id remains its own
+        nodes = known[1].get(node)
         if nodes is None:
-            nodes = self._selected[key] = self.structure.select(constants.question.path, node)
+            nodes = known[1][node] = self.structure.select(path, node)
         return nodes
 
     # -- Matches ---------------------------------------------------------------------------
@@ -325,7 +328,7 @@ class _Names:
         self._structure = structure
         self._node = node
 
-    def suitable(self, constants: Constants) -> Set[str | float]:
+    def suitable(self, constants: Constants) -> Set[Constant]:
         return self._structure.answer(constants.question.kind, self._node)
 
     def extreme(self, constants: Constants) -> str | float | None:

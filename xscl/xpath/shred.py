@@ -21,15 +21,16 @@ import pyarrow as pa
 from lxml import etree
 
 from templates.relations import BINDINGS, VALUES
-from xscl.language.syntax import Condition, Operand
+from xscl.language.syntax import Compare, Condition, Operand, Path
 from xscl.residual import texts_of
+from xscl.xpath.atoms import Constant, is_plain
 from xscl.xpath.constants import Constants
 from xscl.xpath.index import Candidate
 from xscl.xpath.navigate import holds, select
 from xscl.xpath.nfa import Automaton, Entry, Place, Spot, State
 from xscl.xpath.shape import Bundled, Column, Rows, Shape, bindings, columns, matches, shape_of
 from xscl.xpath.structure import outline
-from xscl.xpath.values import Attribute, Item, string_value
+from xscl.xpath.values import Attribute, Item, compares, string_value
 
 
 def run(automaton: Automaton, streams: tuple[str, ...], root: etree._Element) -> Walk | None:
@@ -121,10 +122,21 @@ class Walk:
             key = id(condition), node
             held = self._held.get(key)
             if held is None:
-                held = self._held[key] = holds(condition, self.item(node))
+                held = self._held[key] = self._tried(condition, node)
             if not held:
                 return False
         return True
+
+    def _tried(self, condition: Condition, node: int) -> bool:
+        """Whether a condition holds at a node."""
+        if isinstance(condition, Compare) and is_plain(condition.path):
+            operator, value = condition.operator, condition.value
+            return any(compares(t, operator, value) for t in self.texts(condition.path, node))
+        return holds(condition, self.item(node))
+
+    def texts(self, path: Path, node: int) -> list[str]:
+        """Return the string values of the nodes that a plain path selects from a node."""
+        return [self.text(one) for one in self.shape.select(path, node)]
 
     def rows(self, place: Place, nodes: Sequence[int]) -> Bundled:
         """Return the rows of what is asked for at a place that matches, and below it."""
@@ -158,9 +170,9 @@ class _Answers:
     def __init__(self, walk: Walk, node: int) -> None:
         self._walk = walk
         self._node = node
-        self._known: dict[Constants, Set[str | float]] = {}
+        self._known: dict[Constants, Set[Constant]] = {}
 
-    def suitable(self, constants: Constants) -> Set[str | float]:
+    def suitable(self, constants: Constants) -> Set[Constant]:
         """Return the constants that suit the node's answer."""
         known = self._known.get(constants)
         if known is None:
@@ -180,8 +192,7 @@ class _Answers:
         """Return the node's answer."""
         walk, question = self._walk, constants.question
         if constants.plain:
-            text = walk.text
-            texts = [text(node) for node in walk.shape.select(constants, self._node)]
+            texts = walk.texts(question.path, self._node)
         else:
             texts = [string_value(item) for item in select(question.path, walk.item(self._node))]
         if question.first:

@@ -39,10 +39,13 @@ ATTRIBUTES = ("p", "q", "{urn:n}p")
 TEXTS = (
     *("", " ", "x", "y", "xy", "x y", "zx", "é", "\U0001f600x"),
     *("1", "2", " 2\n", "2.0", "-1", "-0", ".5", "1e3", "+1", "NaN", "Infinity", "1\u00a0", "10"),
+    *("1" * 205, "1" * 400),  # beyond all cells, and beyond all numbers
 )
 WORDS = ("x", "y", "xy", " ", "", "1", "é", "zz", "\U0001f600")
 NUMBERS = (-1.0, 0.0, 0.5, 1.0, 2.0, 10.0)
-OPERATORS: tuple[Operator, ...] = ("=", "!=", "<", "<=", ">", ">=")
+LOWER: tuple[Operator, ...] = (">", ">=")
+UPPER: tuple[Operator, ...] = ("<", "<=")
+OPERATORS: tuple[Operator, ...] = ("=", "!=", *LOWER, *UPPER)
 FUNCTIONS: tuple[Literal["contains", "starts-with"], ...] = ("contains", "starts-with")
 ENDS: tuple[Literal["child", "descendant"] | None, ...] = (None,) * 8 + ("child", "descendant")
 
@@ -115,6 +118,10 @@ def condition_of(source: Random, depth: int) -> Condition:
     if depth and chance < 0.25:
         parts = tuple(condition_of(source, depth - 1) for _ in range(2))
         return source.choice((And, Or, Or))(parts) if chance < 0.18 else Not(parts[0])
+    if chance < 0.3:
+        path, bounds = path_of(source, 0), sorted(source.sample(NUMBERS, 2))
+        lower, upper = source.choice(LOWER), source.choice(UPPER)
+        return And((Compare(path, lower, bounds[0]), Compare(path, upper, bounds[1])))
     if chance < 0.45:
         path = path_of(source, depth)
         return Exists(path if path.steps else Path((step_of(source, depth),)))
