@@ -5,54 +5,102 @@ states, `//` keeps a state active for everything below.  The automaton is run
 as a lazily built deterministic one: a *configuration* stands for the states
 reached at a node, and the transition for a name is computed once.
 
-States know structure only.  The conditions of patterns are kept beside them,
-in `Place`s: chains that differ in their conditions share their states.
+States know structure only.  Chains that differ in their conditions share their
+states, and are different `Place`s there; which of the places of a state match
+a node is found by an index of their conditions (`xscl.xpath.index`).
+
+A change costs what it touches.  A new edge takes away only the transitions that
+it may lead out of; and what else has been computed for a structure of
+documents (`xscl.xpath.shape`) is brought up to date by the `log` of changes.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from xscl.language.syntax import Block, Compare, Condition, Exists, NameTest, Operand, Path, Step
+from xscl.language.syntax import Block, Condition, NameTest, Operand, Step
+from xscl.xpath.atoms import simplified
+from xscl.xpath.constants import Questions
+from xscl.xpath.index import Index
+from xscl.xpath.names import Key, Symbol, key_of, keys_of
+from xscl.xpath.structure import is_structural
 
 _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads to
 
-Symbol: TypeAlias = str  # a name in Clark notation, that of an attribute behind an `@`
-
-MEMO_LIMIT = 50_000  # configurations and transitions kept before the memory starts afresh
+MEMO_LIMIT = 50_000  # transitions kept before the memory starts afresh
+MEMBERS_LIMIT = 5_000_000  # states in all configurations, likewise
+LOG_LIMIT = 1_000  # changes after which a structure is rather worked out again
 
 
 class State:
-    """A state: where a chain of axes and name tests leads, and what is asked for there."""
+    """A state: where a chain of axes and name tests leads, and what is asked for there.
 
-    __slots__ = ("below", "children", "entries", "guarded", "places")
+    `plain` is the place without conditions there and above, `spot` the places
+    that have conditions of their own, but none above.
+    """
 
-    def __init__(self) -> None:
-        self.children: dict[tuple[bool, NameTest], State] = {}  # by attribute?, test
-        self.below: dict[tuple[bool, NameTest], State] = {}  # the same behind `//`
-        self.places: dict[tuple[Place, tuple[Condition, ...]], Place] = {}
-        self.entries: dict[int, Entry] = {}
-        self.guarded: Guarded | None = None  # made from `entries` when it is first needed
+    __slots__ = (
+        *("below", "children", "configurations", "entries", "parent", "places"),
+        *("plain", "spot", "step"),
+    )
+
+    def __init__(self, parent: State | None, step: Step) -> None:
+        self.parent = parent
+        self.step = step
+        self.children: dict[Key, State] | None = None
+        self.below: dict[Key, State] | None = None  # the same behind `//`
+        self.plain: Place | None = None
+        self.spot: Spot | None = None
+        self.places = 0
+        self.entries = 0
+        self.configurations: list[Configuration] | None = None  # that it is in
 
 
 class Place:
-    """One step of a pattern: a state, the conditions there, and the place of the step before."""
+    """One step of a pattern: a state, the conditions there, and the place of the step before.
 
-    __slots__ = ("parent", "plain", "state", "step", "uses")
+    `plain` says that there are no conditions from here up, `structural` that
+    those which there are ask for the document's structure only.  The places
+    below a plain one are found by their states; those below another are here.
+    """
 
-    def __init__(self, state: State, parent: Place | None, step: Step) -> None:
+    __slots__ = (
+        *("bundle", "children", "conditions", "entries", "parent", "plain", "spots"),
+        *("state", "structural", "uses"),
+    )
+
+    def __init__(
+        self, state: State, parent: Place | None, conditions: tuple[Condition, ...]
+    ) -> None:
         self.state = state
         self.parent = parent
-        self.step = step
-        self.plain: bool = not step.conditions and (parent is None or parent.plain)
+        self.conditions = conditions
+        self.plain: bool = not conditions and (parent is None or parent.plain)
+        self.structural: bool = (parent is None or parent.structural) and all(
+            map(is_structural, conditions)
+        )
+        self.entries: tuple[Entry, ...] = ()
+        self.children: tuple[Place, ...] = ()  # without conditions of their own
+        self.spots: tuple[Spot, ...] = ()
+        self.bundle: Bundle | None = None  # made when it is first asked for
         self.uses = 0
 
-    @property
-    def conditions(self) -> tuple[Condition, ...]:
-        return self.step.conditions
+    def bundled(self) -> Bundle:
+        """Return what is asked for wherever the place matches."""
+        if self.bundle is None:
+            places = [self]
+            for place in places:
+                places.extend(place.children)
+            entries = [entry for place in places for entry in place.entries]
+            self.bundle = Bundle(
+                tuple(entry for entry in entries if entry.derived is None),
+                tuple(entry for entry in entries if entry.derived is not None),
+                tuple(spot for place in places for spot in place.spots),
+            )
+        return self.bundle
 
     def path_from(self, ancestor: Place) -> tuple[Place, ...]:
         """Return the places from this one up to, and without, an ancestor."""
@@ -65,85 +113,48 @@ class Place:
         return tuple(path)
 
 
+class Spot:
+    """The places with conditions of one state below one place, by what they demand."""
+
+    __slots__ = ("parent", "places", "state", "structural", "valued")
+
+    def __init__(self, parent: Place, state: State) -> None:
+        self.parent = parent
+        self.state = state
+        self.places: dict[tuple[Condition, ...], Place] = {}
+        self.structural: Index[Place] | None = None
+        self.valued: Index[Place] | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """A pair of variables whose bindings are wanted.
 
-    `path` are the places between the two, lowest first; `distance` is its
-    length where it has no `//`, so that the upper node is known at once.  With
-    `derived` the second variable stands for the values of that operand at the
-    node, and so does the first, if `alone`.
+    `distance` is the number of steps between the two where none is `//`, so
+    that the upper node is known at once.  With `derived` the second variable
+    stands for the values of that operand at the node, and so does the first,
+    if `alone`.
     """
 
     pair: int
     first: Place
     second: Place
-    path: tuple[Place, ...]
     distance: int | None
     valued: bool
     derived: Operand | None = None
     alone: bool = False
 
-    @property
-    def plain(self) -> bool:
-        """Whether a document's structure alone says what is bound."""
-        return self.second.plain and self.derived is None
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Bundle:
+    """What is asked for at a place and below it, where nothing more is demanded of values.
 
-@dataclass(frozen=True, slots=True)
-class Guarded:
-    """The entries of a state that have conditions, so that few have to be tried.
-
-    An entry whose pattern demands that a path has a constant value is found by
-    that value: `by_value` maps the state where the path starts, and the path,
-    to the entries of each constant.  The others have to be tried one by one.
+    And the spots below where more is demanded.
     """
 
-    by_value: dict[tuple[State, Path], dict[str, list[Entry]]]
-    others: list[Entry]
-
-
-def guard(state: State) -> Guarded:
-    """Return the entries of a state that have conditions, by the values that they demand."""
-    if state.guarded is None:
-        by_value: dict[tuple[State, Path], dict[str, list[Entry]]] = {}
-        others: list[Entry] = []
-        for entry in state.entries.values():
-            demanded = None if entry.second.plain else _demanded(entry.second)
-            if demanded is not None:
-                where, path, value = demanded
-                by_value.setdefault((where, path), {}).setdefault(value, []).append(entry)
-            elif not entry.plain:
-                others.append(entry)
-        state.guarded = Guarded(by_value, others)
-    return state.guarded
-
-
-def _demanded(place: Place) -> tuple[State, Path, str] | None:
-    """Return a state, a path from there, and the value it must have for a place to match."""
-    current: Place | None = place
-    while current is not None:
-        for condition in current.conditions:
-            found = _equality(condition)
-            if found is not None:
-                return current.state, *found
-        current = current.parent
-    return None
-
-
-def _equality(condition: Condition) -> tuple[Path, str] | None:
-    """Return path and constant of a condition like `./a[./b = 'c']`, if it says no more."""
-    match condition:
-        case Compare(path, "=", str(value)):
-            return path, value
-        case Exists(Path((Step(conditions=(only,)) as step,), None)):
-            inner = _equality(only)
-            if inner is None:
-                return None
-            path, value = inner
-            return replace(path, steps=(replace(step, conditions=()), *path.steps)), value
-        case _:
-            return None
+    entries: tuple[Entry, ...]
+    derived: tuple[Entry, ...]
+    spots: tuple[Spot, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -152,8 +163,11 @@ class Configuration:
 
     reached: tuple[State, ...]
     active: tuple[State, ...]
-    hits: tuple[State, ...]
     next: dict[Symbol, Configuration] = field(default_factory=dict)
+
+
+Change: TypeAlias = "Entry | Spot | int"
+"""What a known structure has to learn: an entry, a spot, or a pair that is not asked for now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,9 +189,13 @@ class Automaton:
     def __init__(self) -> None:
         self._roots: dict[str, Place] = {}
         self._entries: dict[int, Entry] = {}
-        self._configurations: dict[tuple[frozenset[int], frozenset[int]], Configuration] = {}
-        self._transitions = 0
-        self.shapes: dict[object, object] = {}  # stage 1 remembers here what a change outdates
+        self._questions = Questions()
+        self._conditions: dict[Condition, Condition] = {}  # equal ones are one object
+        self._kept_conditions = 0
+        self._transitions = Transitions()
+        self.shapes: object = None  # what documents had in common: see `xscl.xpath.shape`
+        self._log: list[Change] = []
+        self._logged = 0
         self._changes = 0
         self._token = secrets.token_hex(8)
 
@@ -188,6 +206,18 @@ class Automaton:
     def version(self) -> str:
         """The name of what the automaton is now: no other one, of any process, has it."""
         return f"{self._token}-{self._changes}"
+
+    @property
+    def now(self) -> int:
+        """The number of changes that known structures have had to learn so far."""
+        return self._logged
+
+    def since(self, then: int) -> Sequence[Change] | None:
+        """Return the changes since a number of them; None if they are forgotten."""
+        missing = self._logged - then
+        if missing > len(self._log):
+            return None
+        return self._log[len(self._log) - missing :]
 
     # -- Building --------------------------------------------------------------------------
 
@@ -214,31 +244,45 @@ class Automaton:
         alone: bool,
     ) -> None:
         path = lower.path_from(upper)
-        distance = None if any(place.step.descendant for place in path) else len(path)
-        entry = Entry(pair, upper, lower, path, distance, valued, derived, alone)
-        self._entries[pair] = lower.state.entries[pair] = entry
-        lower.state.guarded = None
-        self._count(lower, 1)
-        self._forget()
+        distance = None if any(place.state.step.descendant for place in path) else len(path)
+        entry = Entry(pair, upper, lower, distance, valued, derived, alone)
+        self._entries[pair] = entry
+        lower.entries += (entry,)
+        lower.state.entries += 1
+        self._changes += 1
+        current: Place | None = lower
+        while current is not None:
+            current.uses += 1
+            current.bundle = None
+            current = current.parent
+        if lower.structural:
+            self._learn(entry)
 
     def remove(self, pair: int) -> None:
         """Stop asking for a pair; states that nothing needs any more disappear."""
         entry = self._entries.pop(pair, None)
-        if entry is not None:
-            del entry.second.state.entries[pair]
-            entry.second.state.guarded = None
-            self._count(entry.second, -1)
-            self._forget()
-
-    def _forget(self) -> None:
-        """Forget what was computed from the entries: they have changed."""
+        if entry is None:
+            return
+        lower = entry.second
+        lower.entries = tuple(other for other in lower.entries if other is not entry)
+        lower.state.entries -= 1
         self._changes += 1
-        self._clear()
+        if lower.structural:
+            self._learn(pair)
+        current: Place | None = lower
+        while current is not None:
+            current.uses -= 1
+            current.bundle = None
+            if not current.uses and current.parent is not None:
+                self._leave(current, current.parent)
+            current = current.parent
 
-    def _clear(self) -> None:
-        self._configurations.clear()
-        self.shapes.clear()
-        self._transitions = 0
+    def _learn(self, change: Change) -> None:
+        """Note what known structures have to learn."""
+        if len(self._log) >= LOG_LIMIT:
+            self._log.clear()
+        self._log.append(change)
+        self._logged += 1
 
     def _place(self, block: Block) -> Place:
         place = self._root(block.stream)
@@ -249,28 +293,92 @@ class Automaton:
     def _root(self, stream: str) -> Place:
         place = self._roots.get(stream)
         if place is None:
-            place = self._roots[stream] = Place(State(), None, _ROOT)
+            place = self._roots[stream] = Place(State(None, _ROOT), None, ())
         return place
 
     def _below(self, place: Place, step: Step) -> Place:
-        edges = place.state.below if step.descendant else place.state.children
-        state = edges.setdefault((step.attribute, step.test), State())
-        key = (place, step.conditions)
-        found = state.places.get(key)
-        if found is None:
-            found = state.places[key] = Place(state, place, step)
-        return found
+        """Return the place that a step leads to."""
+        state = self._transitions.edge(place.state, step)
+        if step.conditions:
+            return self._conditional(place, state, step.conditions)
+        if place.plain:
+            if state.plain is None:
+                state.plain = Place(state, place, ())
+                state.places += 1
+            return state.plain
+        for child in place.children:
+            if child.state is state:
+                return child
+        child = Place(state, place, ())
+        state.places += 1
+        place.children += (child,)
+        return child
 
-    def _count(self, place: Place, by: int) -> None:
-        """Count the uses of a place and those above; unlink what has none left."""
-        current: Place | None = place
-        while current is not None and current.parent is not None:
-            current.uses += by
-            if not current.uses:
-                del current.state.places[current.parent, current.conditions]
-                if not current.state.places:
-                    _unlink(current.parent.state, current.state)
-            current = current.parent
+    def _conditional(self, parent: Place, state: State, conditions: tuple[Condition, ...]) -> Place:
+        spot = state.spot if parent.plain else _spot_of(parent, state)
+        if spot is None:
+            spot = Spot(parent, state)
+            if parent.plain:
+                state.spot = spot
+            else:
+                parent.spots += (spot,)
+        conditions = tuple(map(self._shared, conditions))
+        place = spot.places.get(conditions)
+        if place is None:
+            place = spot.places[conditions] = Place(state, parent, conditions)
+            state.places += 1
+            self._index(spot, place).add(self._questions, place)
+        return place
+
+    def _index(self, spot: Spot, place: Place) -> Index[Place]:
+        """Return the index of a spot that a place belongs to."""
+        if place.structural:
+            if spot.structural is None:
+                spot.structural = Index()
+            return spot.structural
+        if spot.valued is None:
+            spot.valued = Index()
+            if spot.parent.structural:
+                self._learn(spot)
+        return spot.valued
+
+    def _shared(self, condition: Condition) -> Condition:
+        """Return a condition in its shortest form, equal ones as one object."""
+        if len(self._conditions) > 2 * self._kept_conditions + LOG_LIMIT:
+            used = {
+                id(condition)
+                for entry in self._entries.values()
+                for place in entry.second.path_from(self._roots_of(entry.second))
+                for condition in place.conditions
+            }
+            self._conditions = {c: c for c in self._conditions.values() if id(c) in used}
+            self._kept_conditions = len(self._conditions)
+        short = simplified(condition)
+        return self._conditions.setdefault(short, short)
+
+    def _roots_of(self, place: Place) -> Place:
+        while place.parent is not None:
+            place = place.parent
+        return place
+
+    def _leave(self, place: Place, parent: Place) -> None:
+        """Unlink a place that nothing uses, and its state with the last of its places."""
+        state = place.state
+        if place is state.plain:
+            state.plain = None
+        elif not place.conditions:
+            parent.children = tuple(child for child in parent.children if child is not place)
+        else:
+            spot = state.spot if parent.plain else _spot_of(parent, state)
+            assert spot is not None, "a place with conditions has a spot"
+            del spot.places[place.conditions]
+            self._index(spot, place).remove(self._questions, place)
+            if not spot.places:
+                state.spot = None if spot is state.spot else state.spot
+                parent.spots = tuple(other for other in parent.spots if other is not spot)
+        state.places -= 1
+        if not state.places:
+            self._transitions.unlink(state)
 
     # -- Elsewhere -------------------------------------------------------------------------
 
@@ -290,7 +398,8 @@ class Automaton:
                 above.append(above[-1].parent)
             for one in reversed(above[:-1]):
                 assert one.parent is not None
-                places.append((numbers[id(one.parent)], one.step))
+                step = replace(one.state.step, conditions=one.conditions)
+                places.append((numbers[id(one.parent)], step))
                 numbers[id(one)] = len(streams) + len(places) - 1
             return numbers[id(place)]
 
@@ -315,44 +424,122 @@ class Automaton:
 
     def start(self, streams: tuple[str, ...]) -> tuple[Configuration, tuple[Place, ...]] | None:
         """Return where a document of these streams starts, None if nothing reads them."""
-        roots = tuple(self._roots[s] for s in streams if s in self._roots)
-        roots = tuple(root for root in roots if root.state.children or root.state.below)
+        roots = tuple(root for root in self.roots(streams) if root.uses)
         if not roots:
             return None
-        states = [root.state for root in roots]
-        return self._configuration(states, [s for s in states if s.below]), roots
+        return self._transitions.start([root.state for root in roots]), roots
+
+    def roots(self, streams: tuple[str, ...]) -> list[Place]:
+        """Return the places of streams, as far as some pattern has read them."""
+        return [self._roots[stream] for stream in streams if stream in self._roots]
 
     def step(self, here: Configuration, symbol: Symbol) -> Configuration:
         """Return the configuration at a child or attribute of a node."""
-        there = here.next.get(symbol)
-        if there is None:
-            self._transitions += 1
-            if self._transitions > MEMO_LIMIT:
-                self._clear()
-                here.next.clear()
-            there = here.next[symbol] = self._move(here, symbol)
+        return here.next.get(symbol) or self._transitions.step(here, symbol)
+
+
+class Transitions:
+    """The edges between states, and the configurations that documents have met so far."""
+
+    def __init__(self) -> None:
+        self._configurations: dict[tuple[frozenset[int], frozenset[int]], Configuration] = {}
+        self._count = 0
+        self._members = 0
+        self._states = 0
+        self._dead = 0  # states that are unlinked, and may be in configurations
+
+    def edge(self, state: State, step: Step) -> State:
+        """Return the state that a step leads to, made if there is none."""
+        edges = state.below if step.descendant else state.children
+        key = key_of(step.attribute, step.test)
+        target = None if edges is None else edges.get(key)
+        if target is None:
+            self._outdate(state, step.descendant, key)
+            target = State(state, replace(step, conditions=(), variable=None, derived=None))
+            if edges is None:
+                edges = {}
+                if step.descendant:
+                    state.below = edges
+                else:
+                    state.children = edges
+            edges[key] = target
+            self._states += 1
+        return target
+
+    def unlink(self, state: State) -> None:
+        """Take a state away; configurations may keep it, but nothing is asked for there."""
+        assert state.parent is not None, "no place of a stream's own state is ever left"
+        edges = state.parent.below if state.step.descendant else state.parent.children
+        assert edges is not None
+        del edges[key_of(state.step.attribute, state.step.test)]
+        if not edges and not state.step.descendant:
+            state.parent.children = None
+        self._states -= 1
+        self._dead += 1
+        if self._dead > self._states + LOG_LIMIT:
+            self._clear()
+
+    def _outdate(self, state: State, descendant: bool, key: Key) -> None:
+        """Forget the transitions that a new edge may change."""
+        for configuration in state.configurations or ():
+            if descendant and state.below is None:  # it was not active so far
+                configuration.active += (state,)
+                configuration.next.clear()
+                continue
+            for symbol in [s for s in configuration.next if key in keys_of(s)]:
+                del configuration.next[symbol]
+
+    def start(self, states: list[State]) -> Configuration:
+        return self._configuration(states, [s for s in states if s.below is not None])
+
+    def step(self, here: Configuration, symbol: Symbol) -> Configuration:
+        self._count += 1
+        if self._count > MEMO_LIMIT or self._members > MEMBERS_LIMIT:
+            self._clear()
+            here.next.clear()
+        there = here.next[symbol] = self._move(here, symbol)
         return there
+
+    def _clear(self) -> None:
+        for configuration in self._configurations.values():
+            for state in (*configuration.reached, *configuration.active):
+                state.configurations = None
+        self._configurations.clear()
+        self._count = self._members = self._dead = 0
 
     def _move(self, here: Configuration, symbol: Symbol) -> Configuration:
         reached: dict[int, State] = {}
+        keys = keys_of(symbol)
         for state in here.reached:
-            for target in _targets(state.children, symbol):
-                reached[id(target)] = target
+            if state.children is not None:
+                for key in keys:
+                    if (target := state.children.get(key)) is not None:
+                        reached[id(target)] = target
         for state in here.active:
-            for target in _targets(state.below, symbol):
-                reached[id(target)] = target
+            assert state.below is not None, "an active state has edges behind `//`"
+            for key in keys:
+                if (target := state.below.get(key)) is not None:
+                    reached[id(target)] = target
         active = {id(state): state for state in here.active}
-        active.update({key: state for key, state in reached.items() if state.below})
+        active.update({key: state for key, state in reached.items() if state.below is not None})
         return self._configuration(list(reached.values()), list(active.values()))
 
     def _configuration(self, reached: list[State], active: list[State]) -> Configuration:
         key = frozenset(map(id, reached)), frozenset(map(id, active))
         found = self._configurations.get(key)
         if found is None:
-            hits = tuple(state for state in reached if state.places)
-            found = Configuration(tuple(reached), tuple(active), hits)
+            found = Configuration(tuple(reached), tuple(active))
             self._configurations[key] = found
+            self._members += len(reached) + len(active)
+            for state in {*reached, *active}:
+                if state.configurations is None:
+                    state.configurations = []
+                state.configurations.append(found)
         return found
+
+
+def _spot_of(place: Place, state: State) -> Spot | None:
+    return next((spot for spot in place.spots if spot.state is state), None)
 
 
 def _nodes(block: Block) -> Block:
@@ -360,27 +547,3 @@ def _nodes(block: Block) -> Block:
     if block.steps[-1].derived is None:
         return block
     return replace(block, steps=block.steps[:-1])
-
-
-def _unlink(parent: State, child: State) -> None:
-    for edges in (parent.children, parent.below):
-        for edge in [edge for edge, target in edges.items() if target is child]:
-            del edges[edge]
-
-
-def _targets(edges: dict[tuple[bool, NameTest], State], symbol: Symbol) -> Iterator[State]:
-    """Yield the states that a name leads to, by its four possible tests."""
-    if not edges:
-        return
-    attribute = symbol.startswith("@")
-    name = symbol[1:] if attribute else symbol
-    uri, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
-    for test in (
-        NameTest(local, uri),
-        NameTest(local, None),
-        NameTest(None, uri),
-        NameTest(None, None),
-    ):
-        target = edges.get((attribute, test))
-        if target is not None:
-            yield target

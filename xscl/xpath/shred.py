@@ -1,231 +1,203 @@
 """Stage 1: from documents to witnesses (Hong 2009, section 6.3.1).
 
-A document is walked once for all patterns on its streams; the automaton says
-which states its nodes reach.  From there the witnesses are exact: a place of
-a pattern matches a node only if its conditions hold at that node and the step
-before matches the node above, and a pair of bindings is a witness only if the
-steps between the two hold between these very nodes.
-
-Witnesses of patterns without conditions depend on a document's structure
-alone, and the items of a feed have few structures: they are computed once for
-each (`Shape`).
+What follows from a document's structure alone is known from its shape
+(`xscl.xpath.shape`).  The rest is found from the top down: at the spots where
+places with conditions on values may match, their index is asked, with the
+texts of this document; what lies below a place that matches is looked at then,
+and nothing below one that does not.  The witnesses are exact: a place matches a
+node only if its conditions hold at that node and the place before matches the
+node above, and a pair of bindings is a witness only if the steps between the
+two hold between these very nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from array import array
+from collections.abc import Iterator, Sequence, Set
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from lxml import etree
 
 from templates.relations import BINDINGS, VALUES
-from xscl.language.syntax import Condition, Operand, Path
+from xscl.language.syntax import Compare, Condition, Operand, Path
 from xscl.residual import texts_of
+from xscl.xpath.atoms import Constant, is_plain
+from xscl.xpath.constants import Constants
+from xscl.xpath.index import Candidate
 from xscl.xpath.navigate import holds, select
-from xscl.xpath.nfa import Automaton, Configuration, Entry, Place, State, guard
-from xscl.xpath.values import Attribute, Item, string_value
-
-SHAPES = 10_000  # structures that are remembered
+from xscl.xpath.nfa import Automaton, Entry, Place, Spot, State
+from xscl.xpath.shape import Bundled, Column, Rows, Shape, bindings, columns, matches, shape_of
+from xscl.xpath.structure import outline
+from xscl.xpath.values import Attribute, Item, compares, string_value
 
 
 def run(automaton: Automaton, streams: tuple[str, ...], root: etree._Element) -> Walk | None:
-    """Walk a document through the automaton; None if no pattern reads its streams."""
-    start = automaton.start(streams)
-    if start is None:
+    """Return what patterns match in a document; None if no pattern reads its streams."""
+    nodes = list(root.iter())
+    shape = shape_of(automaton, streams, outline(nodes))
+    if shape is None:
         return None
-    configuration, roots = start
-    walk = Walk([], [], [], {place: [-1] for place in roots})
-    _walk(automaton, configuration, root, walk)
+    walk = Walk(shape, nodes)
+    for spot, candidates in shape.spots:
+        walk.search(spot, candidates)
     return walk
 
 
-def _walk(automaton: Automaton, start: Configuration, root: etree._Element, walk: Walk) -> None:
-    items, parents, reached = walk.items, walk.parents, walk.reached
-    pending: list[tuple[etree._Element, int, Configuration]] = [(root, -1, start)]
-    while pending:
-        element, parent, above = pending.pop()
-        number = len(items)
-        tag = str(element.tag)
-        here = above.next.get(tag) or automaton.step(above, tag)
-        items.append(element)
-        parents.append(parent)
-        reached.append(here)
-        for name, value in element.attrib.items():
-            symbol = "@" + str(name)
-            reached.append(here.next.get(symbol) or automaton.step(here, symbol))
-            items.append(Attribute(element, str(name), str(value)))
-            parents.append(number)
-        if len(element):
-            pending.extend(
-                [(child, number, here) for child in element.iterchildren("*", reversed=True)]
-            )
-
-
-@dataclass(slots=True)
 class Walk:
-    """One document's nodes, the configuration that each reached, and the places that match them.
+    """One document: its shape, its texts, and the places with conditions on these that match."""
 
-    `items`, `parents` and `reached` are indexed by node number; -1 is the
-    document node above the root.
-    """
+    __slots__ = ("_derived", "_held", "_made", "_nodes", "_texts", "hits", "shape")
 
-    items: list[Item]
-    parents: list[int]
-    reached: list[Configuration]
-    matched: dict[Place, list[int]]
-    _found: dict[State, list[int]] | None = None
-    _sets: dict[Place, frozenset[int]] = field(default_factory=dict)
-    _held: dict[tuple[int, int], bool] = field(default_factory=dict)
-    _texts: dict[tuple[State, Path], frozenset[str]] = field(default_factory=dict)
-    _derived: dict[tuple[Operand, int], list[tuple[int, str]]] = field(default_factory=dict)
-    _made: int = 0
+    def __init__(self, shape: Shape, nodes: Sequence[etree._Element]) -> None:
+        self.shape = shape
+        self.hits: dict[Place, Sequence[int]] = {}  # with the nodes that match, ascending
+        self._nodes = nodes
+        self._texts: dict[int, str] = {}
+        self._held: dict[tuple[int, int], bool] = {}
+        self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
+        self._made = 0
 
     @property
-    def found(self) -> dict[State, list[int]]:
+    def found(self) -> dict[State, Sequence[int]]:
         """The nodes that reached each state, ascending."""
-        if self._found is None:
-            self._found = {}
-            for number, configuration in enumerate(self.reached):
-                for state in configuration.hits:
-                    self._found.setdefault(state, []).append(number)
-        return self._found
+        return self.shape.found
 
-    def rows(self, entry: Entry) -> list[tuple[int, int]]:
-        """Return the bindings of a pair of variables."""
-        return [
-            (upper, node)
-            for node in self.matches(entry.second)
-            for upper in self._uppers(entry, node)
-        ]
+    def guarded(self, state: State) -> Iterator[Entry]:
+        """Yield the entries of a state whose conditions on values hold somewhere."""
+        for place in self.hits:
+            for entry in place.bundled().entries:
+                if entry.second.state is state:
+                    yield entry
+
+    def item(self, number: int) -> Item:
+        """Return a node by its number."""
+        place, name = self.shape.structure.places[number]
+        node = self._nodes[place]
+        return node if name is None else Attribute(node, name, str(node.get(name)))
+
+    def text(self, number: int) -> str:
+        """Return the string value of a node."""
+        text = self._texts.get(number)
+        if text is None:
+            place, name = self.shape.structure.places[number]
+            node = self._nodes[place]
+            text = string_value(node) if name is None else str(node.get(name))
+            self._texts[number] = text
+        return text
+
+    def matching(self, place: Place) -> Sequence[int]:
+        """Return the nodes that match a place."""
+        return matches(self.shape, self.hits, place)
+
+    def search(self, spot: Spot, nodes: Sequence[int]) -> None:
+        """Find the places of a spot that match some of these nodes, and what matches below."""
+        index, hits = spot.valued, self.hits
+        assert index is not None, "only spots with such places are searched"
+        matched: list[Place] = []
+        for node in nodes:
+            proved: list[Place] = []
+            found: list[Candidate[Place]] = []
+            index.find(_Answers(self, node), proved, found)
+            proved += [place for place, todo in found if self._hold(todo, node)]
+            only = (node,)
+            for place in proved:
+                known = hits.get(place)
+                if known is None:
+                    hits[place] = only
+                    matched.append(place)
+                elif known[-1] != node:  # found by two alternatives of an OR
+                    hits[place] = (*known, node)
+        for place in matched:
+            for lower in (place.bundle or place.bundled()).spots:
+                if lower.valued is not None:
+                    below = self.shape.under(lower.state, self.matching(lower.parent))
+                    if below:
+                        self.search(lower, below)
+
+    def _hold(self, conditions: tuple[Condition, ...], node: int) -> bool:
+        """Whether conditions hold at a node, each tried once."""
+        for condition in conditions:
+            key = id(condition), node
+            held = self._held.get(key)
+            if held is None:
+                held = self._held[key] = self._tried(condition, node)
+            if not held:
+                return False
+        return True
+
+    def _tried(self, condition: Condition, node: int) -> bool:
+        """Whether a condition holds at a node."""
+        if isinstance(condition, Compare) and is_plain(condition.path):
+            operator, value = condition.operator, condition.value
+            return any(compares(t, operator, value) for t in self.texts(condition.path, node))
+        return holds(condition, self.item(node))
+
+    def texts(self, path: Path, node: int) -> list[str]:
+        """Return the string values of the nodes that a plain path selects from a node."""
+        return [self.text(one) for one in self.shape.select(path, node)]
+
+    def rows(self, place: Place, nodes: Sequence[int]) -> Bundled:
+        """Return the rows of what is asked for at a place that matches, and below it."""
+        shape, bundle = self.shape, place.bundled()
+        assert place.parent is not None, "a stream's own place has no conditions"
+        if shape.bundles is not None and len(nodes) == 1 and place.parent.structural:
+            return shape.bundles.rows(shape, bundle, place, nodes[0])
+        return columns(bundle.entries, shape.structure.parents, self.matching)
+
+    def bindings(self, entry: Entry) -> Iterator[tuple[int, int]]:
+        """Yield the bindings of a pair of variables."""
+        nodes = self.matching(entry.second)
+        return bindings(entry, nodes, self.shape.structure.parents, self.matching)
 
     def derive(self, operand: Operand, node: int) -> list[tuple[int, str]]:
         """Return the derived nodes of an operand at a node, numbered behind all others."""
         known = self._derived.get((operand, node))
         if known is None:
-            texts = texts_of(operand)(self.items[node])
-            first = len(self.items) + self._made
+            texts = texts_of(operand)(self.item(node))
+            first = len(self.shape.structure) + self._made
             known = self._derived[operand, node] = list(enumerate(texts, first))
             self._made += len(known)
         return known
 
-    def matches(self, place: Place) -> list[int]:
-        """Return the nodes that a place matches, ascending."""
-        known = self.matched.get(place)
+
+class _Answers:
+    """A node that answers an index, each question once."""
+
+    __slots__ = ("_known", "_node", "_walk")
+
+    def __init__(self, walk: Walk, node: int) -> None:
+        self._walk = walk
+        self._node = node
+        self._known: dict[Constants, Set[Constant]] = {}
+
+    def suitable(self, constants: Constants) -> Set[Constant]:
+        """Return the constants that suit the node's answer."""
+        known = self._known.get(constants)
         if known is None:
-            reached = self.found.get(place.state, [])
-            if not place.plain:
-                reached = [node for node in reached if self._fits(place, node)]
-            known = self.matched[place] = reached
+            kind = constants.question.kind
+            if kind == "child" or kind == "below":
+                known = self._walk.shape.structure.answer(kind, self._node)
+            else:
+                known = constants.suitable(self._asked(constants))
+            self._known[constants] = known
         return known
 
-    def _fits(self, place: Place, node: int) -> bool:
-        """Whether a node that reached the place's state matches the place."""
-        return any(True for _ in self._above(place, node)) and all(
-            self._holds(condition, node) for condition in place.conditions
-        )
+    def extreme(self, constants: Constants) -> str | float | None:
+        """Return the value of the node's answer that suits the most bounds."""
+        return constants.extreme(self._asked(constants))
 
-    def _holds(self, condition: Condition, node: int) -> bool:
-        key = id(condition), node
-        held = self._held.get(key)
-        if held is None:
-            held = self._held[key] = holds(condition, self.items[node])
-        return held
-
-    def guarded(self, state: State) -> Iterator[Entry]:
-        """Yield the entries of a state whose conditions may hold in this document."""
-        guarded = guard(state)
-        for (where, path), by_value in guarded.by_value.items():
-            for text in self._values(where, path):
-                yield from by_value.get(text, ())
-        yield from guarded.others
-
-    def _values(self, state: State, path: Path) -> frozenset[str]:
-        """Return the string values that a path has from the nodes that reached a state."""
-        known = self._texts.get((state, path))
-        if known is None:
-            nodes = self.found.get(state, ())
-            known = self._texts[state, path] = frozenset(
-                string_value(item) for node in nodes for item in select(path, self.items[node])
-            )
-        return known
-
-    def _above(self, place: Place, node: int) -> Iterator[int]:
-        """Yield the nodes above a node that match the place before, by the step's axis."""
-        assert place.parent is not None, "the document node is never asked for"
-        upper = self._set(place.parent)
-        above = self.parents[node]
-        if not place.step.descendant:
-            if above in upper:
-                yield above
-            return
-        while True:
-            if above in upper:
-                yield above
-            if above < 0:
-                return
-            above = self.parents[above]
-
-    def _set(self, place: Place) -> frozenset[int]:
-        known = self._sets.get(place)
-        if known is None:
-            known = self._sets[place] = frozenset(self.matches(place))
-        return known
-
-    def _uppers(self, entry: Entry, node: int) -> Iterable[int]:
-        if entry.distance is not None:
-            for _ in range(entry.distance):
-                node = self.parents[node]
-            return (node,)
-        nodes = {node}
-        for place in entry.path:
-            nodes = {above for lower in nodes for above in self._above(place, lower)}
-        return sorted(nodes)
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What all documents of one structure have in common: the witnesses without conditions.
-
-    Columns of the rows, the nodes that occur in them, those of the nodes whose
-    values are wanted; and the states with conditions, to be decided for each document.
-    """
-
-    pairs: tuple[int, ...]
-    firsts: tuple[int, ...]
-    seconds: tuple[int, ...]
-    wanted: tuple[int | None, ...]
-    valued: tuple[int, ...]
-    conditional: tuple[State, ...]
-
-
-def _shape(automaton: Automaton, walk: Walk) -> Shape:
-    """Return the shape of a document; feeds have few, so it is looked up."""
-    key = (tuple(walk.parents), tuple(walk.reached))
-    shape = automaton.shapes.get(key)
-    if shape is None:
-        if len(automaton.shapes) >= SHAPES:
-            automaton.shapes.clear()
-        shape = automaton.shapes[key] = _shape_of(walk)
-    assert isinstance(shape, Shape)
-    return shape
-
-
-def _shape_of(walk: Walk) -> Shape:
-    entries = [entry for state in walk.found for entry in state.entries.values()]
-    rows = [
-        (entry.pair, first, second, second if entry.valued else None)
-        for entry in entries
-        if entry.plain
-        for first, second in walk.rows(entry)
-    ]
-    pairs, firsts, seconds, wanted = zip(*rows, strict=True) if rows else ((), (), (), ())
-    valued = tuple(sorted({node for node in wanted if node is not None}))
-    conditional = tuple(
-        state for state in walk.found if any(not entry.plain for entry in state.entries.values())
-    )
-    return Shape(pairs, firsts, seconds, wanted, valued, conditional)
+    def _asked(self, constants: Constants) -> list[str]:
+        """Return the node's answer."""
+        walk, question = self._walk, constants.question
+        if constants.plain:
+            texts = walk.texts(question.path, self._node)
+        else:
+            texts = [string_value(item) for item in select(question.path, walk.item(self._node))]
+        if question.first:
+            return texts[:1] or [""]
+        return texts
 
 
 class _Numbered(dict[str, int]):
@@ -236,71 +208,98 @@ class _Numbered(dict[str, int]):
         return number
 
 
+class _Values(dict[int, int]):
+    """The numbers of the values of one document's nodes, as far as they are wanted; -1 for -1."""
+
+    def __init__(self, walk: Walk, numbers: _Numbered) -> None:
+        self[-1] = -1
+        self._walk = walk
+        self._numbers = numbers
+
+    def __missing__(self, node: int) -> int:
+        number = self[node] = self._numbers[self._walk.text(node)]
+        return number
+
+    def numbers(self) -> set[int]:
+        """Return the different numbers."""
+        return set(self.values()) - {-1}
+
+
 class Columns:
     """The columns of a batch's witnesses while they grow."""
 
     def __init__(self) -> None:
-        self._bindings: tuple[list[int], list[int], list[int], list[int], list[int | None]]
-        self._bindings = ([], [], [], [], [])
-        self._rows = _Numbered()
-        self._occurring: list[int] = []  # rows of values, once for each document that has them
+        self._shaped: dict[Rows, tuple[list[int], list[int]]] = {}  # documents; values of each
+        self._docs: Column = array("q")
+        self._bindings: tuple[Column, Column, Column, Column]
+        self._bindings = array("i"), array("i"), array("i"), array("i")
+        self._numbers = _Numbered()
+        self._occurring: list[int] = []  # numbers of values, once for each document that has them
 
     def add(
         self, automaton: Automaton, doc: int, streams: tuple[str, ...], root: etree._Element
     ) -> None:
         """Add the witnesses of one document."""
         walk = run(automaton, streams, root)
-        if walk is not None:
-            self._add(doc, walk, _shape(automaton, walk))
+        if walk is None:
+            return
+        shape = walk.shape
+        value = _Values(walk, self._numbers)
+        if len(shape.rows):
+            docs, known = self._shaped.setdefault(shape.rows, ([], []))
+            docs.append(doc)
+            known += map(value.__getitem__, shape.rows.valued)
+        pairs, firsts, seconds, values = self._bindings
+        before = len(pairs)
+        for entry in shape.derived:
+            self._derived(entry, walk, value)
+        for place, nodes in walk.hits.items():
+            found, uppers, lowers, wanted = walk.rows(place, nodes)
+            pairs += found
+            firsts += uppers
+            seconds += lowers
+            values.extend(map(value.__getitem__, wanted))
+            for entry in place.bundled().derived:
+                self._derived(entry, walk, value)
+        self._docs += array("q", (doc,)) * (len(pairs) - before)
+        self._occurring += value.numbers()
 
-    def _add(self, doc: int, walk: Walk, shape: Shape) -> None:
-        docs, pairs, firsts, seconds, values = self._bindings
-        items, numbered = walk.items, self._rows
-        value = {node: numbered[string_value(items[node])] for node in shape.valued}
-        docs.extend([doc] * len(shape.pairs))
-        pairs.extend(shape.pairs)
-        firsts.extend(shape.firsts)
-        seconds.extend(shape.seconds)
-        values.extend([None if node is None else value[node] for node in shape.wanted])
-        for entry in (e for state in shape.conditional for e in walk.guarded(state)):
-            rows = walk.rows(entry)
-            if entry.derived is not None:
-                rows = self._derive(entry, entry.derived, rows, walk, value)
-            for first, second in rows:
-                if entry.valued and second not in value:
-                    value[second] = numbered[string_value(items[second])]
-                docs.append(doc)
+    def _derived(self, entry: Entry, walk: Walk, value: _Values) -> None:
+        """Add the rows of an entry for derived nodes, and note their values."""
+        assert entry.derived is not None
+        pairs, firsts, seconds, values = self._bindings
+        for upper, node in walk.bindings(entry):
+            for made, text in walk.derive(entry.derived, node):
+                value[made] = self._numbers[text]
                 pairs.append(entry.pair)
-                firsts.append(first)
-                seconds.append(second)
-                values.append(value[second] if entry.valued else None)
-        self._occurring.extend(set(value.values()))
-
-    def _derive(
-        self,
-        entry: Entry,
-        operand: Operand,
-        rows: list[tuple[int, int]],
-        walk: Walk,
-        value: dict[int, int],
-    ) -> list[tuple[int, int]]:
-        """Return the rows of derived nodes, and note their values."""
-        made = []
-        for upper, node in rows:
-            for number, text in walk.derive(operand, node):
-                value[number] = self._rows[text]
-                made.append((number if entry.alone else upper, number))
-        return made
+                firsts.append(made if entry.alone else upper)
+                seconds.append(made)
+                values.append(value[made] if entry.valued else -1)
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Return bindings and values (see `templates.relations.Witnesses`)."""
-        documents = np.bincount(self._occurring, minlength=len(self._rows)).tolist()
-        return (
-            _table(self._bindings, BINDINGS),
-            _table((list(self._rows), documents), VALUES),
-        )
+        parts = [_repeated(rows, *shaped) for rows, shaped in self._shaped.items()]
+        parts.append([np.array(column) for column in (self._docs, *self._bindings)])
+        united = [np.concatenate(column) for column in zip(*parts, strict=True)]
+        without = [None, None, None, None, united[4] < 0]  # rows without a value
+        arrays = [
+            pa.array(column, field.type, mask=mask)
+            for column, field, mask in zip(united, BINDINGS, without, strict=True)
+        ]
+        documents = np.bincount(self._occurring, minlength=len(self._numbers))
+        values = [pa.array(list(self._numbers), pa.string()), pa.array(documents, pa.int32())]
+        return pa.table(arrays, schema=BINDINGS), pa.table(values, schema=VALUES)
 
 
-def _table(columns: Sequence[Sequence[object]], schema: pa.Schema) -> pa.Table:
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.table(arrays, schema=schema)
+def _repeated(rows: Rows, docs: list[int], values: list[int]) -> list[Any]:
+    """Return the columns of all documents that have the same rows, each with its own values."""
+    count = len(docs)
+    numbered = np.full((count, len(rows.valued) + 1), -1, np.int32)  # the last for those without
+    numbered[:, :-1] = np.array(values, np.int32).reshape(count, -1)
+    return [
+        np.repeat(np.array(docs, np.int64), len(rows)),
+        np.tile(rows.pairs, count),
+        np.tile(rows.firsts, count),
+        np.tile(rows.seconds, count),
+        numbered[:, rows.wanted].ravel(),
+    ]

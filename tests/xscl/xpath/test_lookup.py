@@ -1,0 +1,159 @@
+"""Conditions are looked up: the same is found as by trying each, whatever comes and goes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from random import Random
+
+import pytest
+from lxml import etree
+
+from tests.xscl.xpath.patterns import (
+    DERIVED,
+    Asked,
+    Witness,
+    document,
+    expected,
+    pair_of,
+    reworded,
+)
+from xscl.language.unparse import unparse
+from xscl.xpath import index, nfa, shape, substrings
+from xscl.xpath.artefact import packed, unpacked
+from xscl.xpath.nfa import Automaton
+from xscl.xpath.shred import Columns
+from xscl.xpath.tree import number_nodes
+
+STREAMS = (("S",), ("S",), ("T",), ("S", "T"))
+Arrival = tuple[etree._Element, tuple[str, ...]]
+
+
+def found(automaton: Automaton, arrivals: list[Arrival]) -> list[Counter[Witness]]:
+    """Return the witnesses of each document."""
+    columns = Columns()
+    for doc, (root, streams) in enumerate(arrivals):
+        columns.add(automaton, doc, streams, root)
+    bindings, values = columns.tables()
+    texts = values["strVal"].to_pylist()
+    sizes = [len(number_nodes(root).items) for root, _ in arrivals]
+    rows: list[Counter[Witness]] = [Counter() for _ in arrivals]
+    for row in bindings.to_pylist():
+        text = None if row["value"] is None else texts[row["value"]]
+        size = sizes[row["doc"]]
+        first, second = (DERIVED if n >= size else n for n in (row["node1"], row["node2"]))
+        rows[row["doc"]][row["pair"], first, second, text] += 1
+    occurring = Counter(
+        text for of_one in rows for text in {w[3] for w in of_one if w[3] is not None}
+    )
+    assert dict(zip(texts, values["docs"].to_pylist(), strict=True)) == occurring
+    return rows
+
+
+def wanted(asked: dict[int, Asked], arrivals: list[Arrival]) -> list[Counter[Witness]]:
+    """Return the witnesses of each document, by trying every choice of nodes."""
+    trees = [(number_nodes(root), streams) for root, streams in arrivals]
+    return [
+        Counter(w for pair, one in asked.items() for w in expected(pair, one, tree, streams))
+        for tree, streams in trees
+    ]
+
+
+def arrivals_of(source: Random, count: int) -> list[Arrival]:
+    """Return documents, some of which have the structure of another one."""
+    made: list[Arrival] = []
+    for _ in range(count):
+        root = document(source)
+        if made and source.random() < 0.6:
+            root = reworded(source, source.choice(made)[0])
+        made.append((root, source.choice(STREAMS)))
+    return made
+
+
+def history(seed: int) -> Iterator[tuple[Automaton, dict[int, Asked], list[Arrival]]]:
+    """Yield, after each of some changes, the automaton, what is asked of it, and documents."""
+    source = Random(seed)
+    automaton = Automaton()
+    asked: dict[int, Asked] = {}
+    kept = arrivals_of(source, 4)
+    for _ in range(8):
+        for pair in source.sample(sorted(asked), len(asked) // 3):
+            automaton.remove(pair)
+            del asked[pair]
+        for _ in range(source.choice((1, 2, 30))):
+            pair = source.randrange(60)
+            asked[pair] = pair_of(source)
+            automaton.add(pair, *asked[pair])
+        kept = [(reworded(source, root), streams) for root, streams in kept]
+        yield automaton, asked, [*kept, *arrivals_of(source, 3)]
+
+
+LIMITS = (
+    *((index, "FEW"), (substrings, "RECENT"), (shape, "BUNDLES"), (shape, "BUDGET")),
+    *((shape, "SEEN"), (nfa, "LOG_LIMIT"), (nfa, "MEMO_LIMIT"), (nfa, "MEMBERS_LIMIT")),
+)
+
+
+@pytest.fixture(params=[None, 1, 3])
+def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make every memory so small that it is full at once, or leave them as they are."""
+    if request.param is not None:
+        for module, name in LIMITS:
+            monkeypatch.setattr(module, name, request.param * (20 if name == "BUDGET" else 1))
+
+
+@pytest.mark.usefixtures("limits")
+@pytest.mark.parametrize("seed", range(30))
+def test_what_is_looked_up_is_what_trying_every_node_finds(seed: int) -> None:
+    for automaton, asked, arrivals in history(seed):
+        assert found(automaton, arrivals) == wanted(asked, arrivals)
+
+
+def test_well_over_a_third_of_the_pairs_have_witnesses_and_every_feature_occurs() -> None:
+    total = hits = 0
+    texts: list[str] = []
+    for seed in range(20):
+        for _, asked, arrivals in history(seed):
+            pairs = {w[0] for of_one in wanted(asked, arrivals) for w in of_one}
+            total += len(asked)
+            hits += len(pairs)
+            texts += (unparse(asked[pair][1]) for pair in pairs)
+    assert hits / total > 0.36
+    features = (
+        "contains(",
+        "starts-with(",
+        " or ",
+        "not(",
+        "//@",
+        "/@",
+        "*:",
+        "text()",
+        "//",
+        "!=",
+    )
+    every = "\n".join(texts)
+    assert [feature for feature in features if feature not in every] == []
+
+
+def test_everything_may_leave_in_any_order() -> None:
+    for seed in range(30):
+        source = Random(seed)
+        automaton = Automaton()
+        asked = {pair: pair_of(source) for pair in range(40)}
+        arrivals = arrivals_of(source, 4)
+        for pair, one in asked.items():
+            automaton.add(pair, *one)
+        for pair in source.sample(range(40), 40):
+            automaton.remove(pair)
+            del asked[pair]
+            if pair % 5 == 0:
+                assert found(automaton, arrivals) == wanted(asked, arrivals)
+        assert len(automaton) == 0
+        assert automaton.start(("S", "T")) is None
+
+
+def test_an_automaton_elsewhere_finds_the_same() -> None:
+    for seed in range(20):
+        for automaton, asked, arrivals in history(seed):
+            other = Automaton.of(unpacked(packed(automaton.parts())))
+            assert found(other, arrivals) == wanted(asked, arrivals)

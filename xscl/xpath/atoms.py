@@ -1,0 +1,276 @@
+"""Conditions as atoms that an index can look up.
+
+An *atom* asks one *question* of a node, such as "which values has ./price?",
+and holds if the answer contains, exceeds or otherwise suits its constant.  A
+condition *demands* atoms: it cannot hold unless they all do.  Where the
+converse is true as well the atoms are its proof, and it need not be tried.
+
+    ./a/b = 'x'                   equality: by hash
+    ./price > 10                  order: among sorted bounds
+    ./price > 10 and ./price < 20 by hash, of the cells that the interval is in
+    contains(./t, 'w')            by an automaton of all the words
+    starts-with(./t, 'w')         by hash, for each length of prefix
+    ./a                           by the names of the nodes below
+    ./a[./b = 'x'][./c]           ./a/b = 'x' and ./a, which is no proof
+
+A number is in one *cell* of each width, a power of two; an interval is in at
+most two cells of the width next to its own.
+
+`!=` and NOT hold nearly always and are no use for finding anything.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal, TypeAlias, assert_never
+
+from xscl.language.syntax import (
+    And,
+    Compare,
+    Condition,
+    Exists,
+    Not,
+    Or,
+    Path,
+    Step,
+    TextMatch,
+)
+from xscl.language.unparse import unparse
+from xscl.xpath.names import key_of
+
+Kind: TypeAlias = Literal[
+    "=", "number", "starts-with", "contains", "cell", "child", "below", "<", "<=", ">", ">="
+]
+Cell: TypeAlias = tuple[int, int]  # (w, n): the numbers from n * 2^w up to (n + 1) * 2^w
+Constant: TypeAlias = str | float | Cell
+_RANKS: dict[Kind, int] = {  # those that choose more sharply come first
+    "=": 0,
+    "number": 1,
+    "starts-with": 2,
+    "contains": 3,
+    "cell": 4,
+    "child": 5,
+    "below": 6,
+    **dict.fromkeys(("<", "<=", ">", ">="), 7),
+}
+_HERE = Path()
+_ALTERNATIVES = 16  # of an OR, that are looked up at most
+NARROWEST = -40  # the least width of cells, as a power of two
+FARTHEST = 1e200  # numbers beyond are in no cell
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked of a node: the values of a path (of its `first` node), or the names below."""
+
+    kind: Kind
+    path: Path = _HERE
+    first: bool = False
+    numeric: bool = False
+
+    @property
+    def ordered(self) -> bool:
+        """Whether answers are compared by order."""
+        return self.kind in ("<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True, slots=True)
+class Atom:
+    """A question and the constant that the answer has to suit."""
+
+    question: Question
+    constant: Constant
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Atoms without which a condition does not hold; with `proof`, it holds if they do."""
+
+    atoms: tuple[Atom, ...]
+    proof: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Atoms one of which holds if a condition does; `proves` is its number if any proves it."""
+
+    atoms: tuple[Atom, ...]
+    proves: int = -1
+
+
+Plan: TypeAlias = tuple[Lookup, ...]
+"""How conditions that must all hold are looked up, one after the other, the sharpest first."""
+
+
+@lru_cache(maxsize=4096)
+def shared(path: Path) -> Path:
+    """Return a path, equal ones as one object."""
+    return path
+
+
+def is_plain(path: Path) -> bool:
+    """Whether the structure alone says which nodes a path selects."""
+    return path.text is None and not any(step.conditions for step in path.steps)
+
+
+@lru_cache(maxsize=4096)
+def _spelled(path: Path) -> str:
+    return unparse(Exists(path))
+
+
+def _order(atom: Atom) -> tuple[int, str, str, bool, bool, Constant]:
+    asked = atom.question
+    path = _spelled(asked.path)
+    return _RANKS[asked.kind], asked.kind, path, asked.first, asked.numeric, atom.constant
+
+
+def _blunt(lookup: Lookup) -> tuple[int, str, str, bool, bool, Constant]:
+    """Return the order of a lookup, that of its bluntest atom."""
+    return max(map(_order, lookup.atoms))
+
+
+def simplified(condition: Condition) -> Condition:
+    """Return a condition without nesting where a longer path says the same.
+
+    `./a[./b = 'x']` is `./a/b = 'x'`, and takes a third of the memory.
+    """
+    match condition:
+        case Exists(Path((Step(conditions=(only,)) as step,), None)):
+            bare = replace(step, conditions=())
+            match simplified(only):
+                case Compare(path, operator, value):
+                    return Compare(_below((bare,), path), operator, value)
+                case Exists(path):
+                    return Exists(_below((bare,), path))
+                case inner:
+                    return Exists(Path((replace(step, conditions=(inner,)),)))
+        case Exists(path):
+            return Exists(shared(path))
+        case Compare(path, operator, value):
+            return Compare(shared(path), operator, value)
+        case TextMatch(function, path, value):
+            return TextMatch(function, shared(path), value)
+        case And(parts):
+            return And(tuple(map(simplified, parts)))
+        case Or(parts):
+            return Or(tuple(map(simplified, parts)))
+        case Not(part):
+            return Not(simplified(part))
+        case _:
+            assert_never(condition)
+
+
+def plan(conditions: tuple[Condition, ...]) -> Plan:
+    """Return how conditions that must all hold are looked up."""
+    single: dict[Atom, int] = {}
+    alternatives: list[Lookup] = []
+    for number, condition in enumerate(conditions):
+        if isinstance(condition, Or):
+            alternatives += _alternatives(number, condition)
+            continue
+        demand = demanded(condition)
+        proves = number if demand.proof and len(demand.atoms) == 1 else -1
+        for atom in demand.atoms:
+            single[atom] = max(proves, single.get(atom, -1))
+    lookups = [Lookup((atom,), proves) for atom, proves in single.items()]
+    lookups += alternatives[:1]
+    lookups += _intervals(single)
+    return tuple(sorted(lookups, key=_blunt))
+
+
+def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
+    """Yield the lookup of an OR, by an atom of each alternative, if each has one."""
+    demands = [demanded(part) for part in condition.parts]
+    if len(demands) <= _ALTERNATIVES and all(demand.atoms for demand in demands):
+        proved = all(demand.proof and len(demand.atoms) == 1 for demand in demands)
+        atoms = dict.fromkeys(min(demand.atoms, key=_order) for demand in demands)
+        yield Lookup(tuple(atoms), number if proved else -1)
+
+
+def _intervals(atoms: Iterable[Atom]) -> Iterator[Lookup]:
+    """Yield the lookups of numbers with bounds on both sides."""
+    sides: dict[Path, tuple[list[float], list[float]]] = {}
+    for atom in atoms:
+        if atom.question.numeric and isinstance(atom.constant, float):
+            lower, upper = sides.setdefault(atom.question.path, ([], []))
+            (upper if atom.question.kind in ("<", "<=") else lower).append(atom.constant)
+    for path, (lower, upper) in sides.items():
+        if lower and upper and -FARTHEST < max(lower) <= min(upper) < FARTHEST:
+            cells = _cells(max(lower), min(upper))
+            yield Lookup(tuple(Atom(Question("cell", path), cell) for cell in cells))
+
+
+def _cells(low: float, high: float) -> list[Cell]:
+    """Return the cells that an interval is in, one or two."""
+    width = max(math.frexp(high - low)[1], NARROWEST)
+    return [(width, n) for n in range(place_of(low, width), place_of(high, width) + 1)]
+
+
+def place_of(number: float, width: int) -> int:
+    """Return which cell of a width a number is in."""
+    return math.floor(math.ldexp(number, -width))
+
+
+def demanded(condition: Condition) -> Demand:
+    """Return what a condition demands."""
+    match condition:
+        case Compare(path, "=", value):
+            kind: Kind = "=" if isinstance(value, str) else "number"
+            return Demand((Atom(Question(kind, path), value),), proof=True)
+        case Compare(path, ("<" | "<=" | ">" | ">=") as operator, value):
+            numeric = not isinstance(value, str)
+            return Demand((Atom(Question(operator, path, numeric=numeric), value),), proof=True)
+        case Compare(path, _, _):
+            return Demand(demanded(Exists(path)).atoms, proof=False)
+        case TextMatch(_, _, ""):
+            return Demand((), proof=True)
+        case TextMatch(function, path, value):
+            return Demand((Atom(Question(function, path, first=True), value),), proof=True)
+        case Exists(path):
+            return _exists(path)
+        case And(parts):
+            return Demand(tuple(a for part in parts for a in demanded(part).atoms), proof=False)
+        case Or() | Not():
+            return Demand((), proof=False)
+        case _:
+            assert_never(condition)
+
+
+def _exists(path: Path) -> Demand:
+    if not path.steps:
+        return Demand((), proof=path.text is None)
+    first = path.steps[0]
+    kind: Kind = "below" if first.descendant else "child"
+    name = Atom(Question(kind), key_of(first.attribute, first.test))
+    inner = tuple(_inner(path.steps))
+    given = [step.conditions for step in path.steps if step.conditions]
+    if not given:
+        return Demand((name,), proof=len(path.steps) == 1 and path.text is None)
+    only = given == [path.steps[-1].conditions] and len(given[0]) == 1 and path.text is None
+    if only and len(inner) == 1 and demanded(given[0][0]).proof:
+        return Demand(inner, proof=True)
+    return Demand((*inner, name), proof=False)
+
+
+def _inner(steps: tuple[Step, ...]) -> Iterator[Atom]:
+    """Yield what the conditions of steps demand, asked of the node where the path starts."""
+    bare = tuple(replace(step, conditions=()) for step in steps)
+    for number, step in enumerate(steps, 1):
+        for condition in step.conditions:
+            yield from _lifted(bare[:number], demanded(condition).atoms)
+
+
+def _lifted(steps: tuple[Step, ...], atoms: Iterable[Atom]) -> Iterator[Atom]:
+    for atom in atoms:
+        question = atom.question
+        if question.kind in ("child", "below") or (question.first and question.path != _HERE):
+            continue
+        longer = replace(question, path=_below(steps, question.path), first=False)
+        yield Atom(longer, atom.constant)
+
+
+def _below(steps: tuple[Step, ...], path: Path) -> Path:
+    return shared(Path((*steps, *path.steps), path.text))

@@ -1,0 +1,194 @@
+"""Which of many sets of conditions hold at a node, without trying each.
+
+The index is a tree.  A node of it asks some questions, and the constants that
+suit the answers lead on: a set of conditions is found by its sharpest atom, and
+where many share that one by the next (`xscl.xpath.atoms`).  Few are not worth
+a question: up to `FEW` are kept as a list.  What the atoms on the way have not
+proved comes with what is found, and has to be tried; what they have proved is
+mostly alone, and stands for itself.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Set
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
+
+from xscl.language.syntax import Condition
+from xscl.xpath.atoms import Constant, Plan, plan
+from xscl.xpath.constants import Constants, Questions
+
+FEW = 8
+
+
+class Owner(Protocol):
+    """What conditions belong to, and is found by them; it is neither a list nor an index."""
+
+    @property
+    def conditions(self) -> tuple[Condition, ...]: ...
+
+
+class Probe(Protocol):
+    """A node that answers questions."""
+
+    def suitable(self, constants: Constants) -> Set[Constant]:
+        """Return the constants that suit the answer."""
+
+    def extreme(self, constants: Constants) -> str | float | None:
+        """Return the value of an answer that suits the most bounds, if it has any."""
+
+
+O = TypeVar("O", bound=Owner)  # noqa: E741
+Candidate: TypeAlias = tuple[O, tuple[Condition, ...]]  # and what has not been proved of it
+Branch: TypeAlias = "O | list[Candidate[O]] | Index[O]"  # alone, it is proved
+
+
+class Ordered(Generic[O]):
+    """What is found by bounds, in their order."""
+
+    __slots__ = ("bounds", "branches")
+
+    def __init__(self) -> None:
+        self.bounds: list[Any] = []  # all texts, or all numbers
+        self.branches: list[Branch[O]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.bounds)
+
+    def get(self, bound: Constant) -> Branch[O] | None:
+        at = bisect_left(self.bounds, bound)
+        return self.branches[at] if self.bounds[at : at + 1] == [bound] else None
+
+    def __setitem__(self, bound: Constant, branch: Branch[O]) -> None:
+        at = bisect_left(self.bounds, bound)
+        if self.bounds[at : at + 1] == [bound]:
+            self.branches[at] = branch
+        else:
+            self.bounds.insert(at, bound)
+            self.branches.insert(at, branch)
+
+    def __delitem__(self, bound: Constant) -> None:
+        at = bisect_left(self.bounds, bound)
+        del self.bounds[at], self.branches[at]
+
+    def suiting(self, constants: Constants, value: str | float) -> list[Branch[O]]:
+        """Return what is found by the bounds that a value keeps."""
+        match constants.question.kind:
+            case "<":
+                return self.branches[bisect_right(self.bounds, value) :]
+            case "<=":
+                return self.branches[bisect_left(self.bounds, value) :]
+            case ">":
+                return self.branches[: bisect_left(self.bounds, value)]
+            case _:
+                return self.branches[: bisect_right(self.bounds, value)]
+
+
+Level: TypeAlias = "dict[Constant, Branch[O]] | Ordered[O]"
+
+
+class Index(Generic[O]):
+    """A node of the tree: what needs no more questions here, and the next ones to ask."""
+
+    __slots__ = ("here", "levels")
+
+    def __init__(self) -> None:
+        self.here: list[Candidate[O]] = []
+        self.levels: dict[Constants, Level[O]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.here or self.levels)
+
+    def add(self, questions: Questions, owner: O) -> None:
+        """Put in an owner."""
+        self._into(questions, owner, plan(owner.conditions), 0)
+
+    def remove(self, questions: Questions, owner: O) -> None:
+        """Take out an owner."""
+        self._out(questions, owner, plan(owner.conditions), 0)
+
+    def find(self, probe: Probe, proved: list[O], found: list[Candidate[O]]) -> None:
+        """Append what holds at a node, and what holds if the rest of its conditions does.
+
+        An owner may come again, found by another alternative of an OR.
+        """
+        if self.here:
+            found += self.here
+        branch: Branch[O]
+        for constants, level in self.levels.items():
+            if isinstance(level, Ordered):
+                value = probe.extreme(constants)
+                branches = [] if value is None else level.suiting(constants, value)
+            else:
+                branches = [level[one] for one in level.keys() & probe.suitable(constants)]
+            for branch in branches:
+                if isinstance(branch, list):
+                    found += branch
+                elif isinstance(branch, Index):
+                    branch.find(probe, proved, found)
+                else:
+                    proved.append(branch)
+
+    def _into(self, questions: Questions, owner: O, planned: Plan, depth: int) -> None:
+        if depth == len(planned):
+            self.here.append((owner, _left(owner, planned, depth)))
+            return
+        for atom in planned[depth].atoms:
+            constants = questions[atom.question]
+            level = self.levels.get(constants)
+            if level is None:
+                level = self.levels[constants] = Ordered() if constants.ordered else {}
+            branch = level.get(atom.constant)
+            if isinstance(branch, Index):
+                branch._into(questions, owner, planned, depth + 1)
+                continue
+            todo = _left(owner, planned, depth + 1)
+            if branch is None:
+                level[constants.learn(atom.constant)] = [(owner, todo)] if todo else owner
+                continue
+            if not isinstance(branch, list):
+                branch = level[atom.constant] = [(branch, ())]
+            branch.append((owner, todo))
+            if len(branch) > FEW:
+                level[atom.constant] = _grown(questions, branch, depth + 1)
+
+    def _out(self, questions: Questions, owner: O, planned: Plan, depth: int) -> None:
+        if depth == len(planned):
+            _drop(self.here, owner)
+            return
+        for atom in planned[depth].atoms:
+            constants = questions[atom.question]
+            level = self.levels[constants]
+            branch = level.get(atom.constant)
+            assert branch is not None, "what is taken out is there"
+            if isinstance(branch, Index):
+                branch._out(questions, owner, planned, depth + 1)
+            elif isinstance(branch, list):
+                _drop(branch, owner)
+            if branch is owner or not branch:
+                del level[atom.constant]
+                constants.forget(atom.constant)
+                if not level:
+                    del self.levels[constants]
+
+
+def _grown(questions: Questions, many: list[Candidate[O]], depth: int) -> Index[O]:
+    """Return an index of what has become too many for a list."""
+    index: Index[O] = Index()
+    for owner, _ in many:
+        index._into(questions, owner, plan(owner.conditions), depth)
+    return index
+
+
+def _left(owner: Owner, planned: Plan, depth: int) -> tuple[Condition, ...]:
+    """Return the conditions that the first atoms of a plan do not prove."""
+    proved = {lookup.proves for lookup in planned[:depth]}
+    return tuple(c for number, c in enumerate(owner.conditions) if number not in proved)
+
+
+def _drop(candidates: list[Candidate[O]], owner: O) -> None:
+    for at, (other, _) in enumerate(candidates):
+        if other is owner:
+            del candidates[at]
+            return
+    raise AssertionError("what is taken out is there")

@@ -1,0 +1,34 @@
+"""Names of nodes and tests of names, as strings that a dictionary finds at once.
+
+A *symbol* is a name in Clark notation (`{uri}local`, `local` without a
+namespace), that of an attribute behind an `@`.  A node passes four tests: of
+its whole name, of its local name, of its namespace, and any.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeAlias
+
+from xscl.language.syntax import NameTest
+
+Symbol: TypeAlias = str
+Key: TypeAlias = str  # of a test: `{uri}local`, `*:local`, `{uri}`, `*`, behind an `@` or not
+
+
+@lru_cache(maxsize=100_000)
+def key_of(attribute: bool, test: NameTest) -> Key:
+    """Return the key of a name test."""
+    if test.uri is not None:
+        key = f"{{{test.uri}}}{test.local or ''}"
+    else:
+        key = "*" if test.local is None else f"*:{test.local}"
+    return f"@{key}" if attribute else key
+
+
+@lru_cache(maxsize=100_000)
+def keys_of(symbol: Symbol) -> tuple[Key, Key, Key, Key]:
+    """Return the keys of all tests that a name passes."""
+    at, name = ("@", symbol[1:]) if symbol.startswith("@") else ("", symbol)
+    uri, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
+    return f"{at}{{{uri}}}{local}", f"{at}*:{local}", f"{at}{{{uri}}}", f"{at}*"

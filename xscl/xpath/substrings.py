@@ -1,0 +1,70 @@
+"""Which words of a changing set occur in a text: Aho and Corasick's automaton, kept current.
+
+An automaton is built for all its words at once, so one new word would cost
+the building of them all.  Words are therefore spread over automata of growing
+sizes, each at least eight times that of the next (Bentley and Saxe 1980): a
+word is built into a few of them in its life, a text is read by a few, and the
+newest words, not yet in any, are looked for one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+
+import ahocorasick
+
+RECENT = 32  # words that are looked for one by one
+GROWTH = 8
+
+
+class Substrings:
+    """A set of words, none of them empty."""
+
+    __slots__ = ("_built", "_live", "_recent")
+
+    def __init__(self) -> None:
+        self._live: set[str] = set()
+        self._recent: list[str] = []
+        self._built: list[ahocorasick.Automaton] = []  # the largest first
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def add(self, word: str) -> None:
+        if word not in self._live:
+            self._live.add(word)
+            self._recent.append(word)
+
+    def remove(self, word: str) -> None:
+        """Take a word out; it stays in its automaton until half of those there are dead."""
+        self._live.remove(word)
+        if sum(map(len, self._built)) + len(self._recent) > 2 * len(self._live) + RECENT:
+            self._recent = list(self._live)
+            self._built.clear()
+
+    def within(self, text: str) -> set[str]:
+        """Return the words that occur in a text."""
+        if len(self._recent) > RECENT:
+            self._build()
+        found = {word for word in self._recent if word in text}
+        for automaton in self._built:
+            found |= {word for _, word in automaton.iter(text)}
+        return found & self._live
+
+    def _build(self) -> None:
+        """Put the newest words, and the automata that are not much larger, into one automaton."""
+        words: list[Iterable[str]] = [self._recent]
+        size = len(self._recent)
+        while self._built and len(self._built[-1]) < GROWTH * size:
+            smaller = self._built.pop()
+            size += len(smaller)
+            words.append(smaller.keys())
+        automaton = ahocorasick.Automaton()
+        for word in chain.from_iterable(words):
+            if word in self._live:
+                automaton.add_word(word, word)
+        self._recent = []
+        if len(automaton):
+            automaton.make_automaton()
+            self._built.append(automaton)
