@@ -31,6 +31,15 @@ def chosen(columns: Columns, rows: Column) -> Columns:
     return {name: column[rows] for name, column in columns.items()}
 
 
+def grown(column: Column, number: int, filled: int) -> Column:
+    """Return a column with room for a number: itself, or one of twice its length."""
+    if number < len(column):
+        return column
+    more = np.full(max(number + 1, 2 * len(column)), filled, dtype=column.dtype)
+    more[: len(column)] = column
+    return more
+
+
 def together(parts: Sequence[Columns]) -> Columns:
     """Return the rows of several relations with the same columns."""
     parts = [part for part in parts if len(next(iter(part.values())))] or parts[:1]

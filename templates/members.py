@@ -207,10 +207,12 @@ class Firing:
 
     def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[Members]:
         """Return the templates some row of which has one of some pairs, in their order."""
+        groups = set(map(self._templates.get, pairs))  # which are few
         found = {
             members.template.number: members
-            for pair in pairs
-            for members in self._templates.get(pair, ())
+            for group in groups
+            if group is not None
+            for members in group
             if members.two_sided is two_sided
         }
         return [found[number] for number in sorted(found)]

@@ -146,10 +146,9 @@ class Processor:
 
     def _store(self, bindings: pa.Table) -> None:
         """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
-        passing = self._registry.passing(pc.unique(bindings["pair"]).to_pylist())
-        if passing:
-            listed = pa.array(sorted(passing), pa.int32())
-            bindings = bindings.filter(pc.invert(pc.is_in(bindings["pair"], listed)))
+        kept = self._registry.kept(bindings["pair"].to_numpy())
+        if not kept.all():
+            bindings = bindings.filter(pa.array(kept))
         if bindings.num_rows:
             if self._views:
                 self._kept.add(bindings)
@@ -183,7 +182,7 @@ class Processor:
         first = pc.min(times["doc"]).as_py()
         for views in [FORWARD, BACKWARD] if self._looks_back(times) else [FORWARD]:
             back = views is BACKWARD
-            half = Pass(self._kept, self._registry.bounds(), back, first)
+            half = Pass(self._kept, self._registry.besides, self._registry.bounds(), back, first)
             self._made[views] = []
             for joins in half.joins(batch, partial(self._registry.firing.driving, back=back)):
                 self._made[views].append(joins)

@@ -17,7 +17,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns import Column
+from templates.columns import Column, grown
 from templates.conjunctive import OPERATORS
 from templates.joingraph import Edge, JoinGraph, Node
 from templates.members import Firing, Members, Row, add
@@ -76,6 +76,7 @@ class Registry:
         self._pairs_of: dict[int, int] = {}  # how many pairs a variable is in
         self._keeps: Counter[int] = Counter()  # rows of joins of two sides, by how long they keep
         self._keep_of = np.full(64, -1, dtype=np.int64)
+        self._besides = np.zeros(64, dtype=np.int64)
         self._symmetric = 0  # rows with the operator JOIN
         self._qids: dict[Row, int] = {}
         self._rows: dict[int, Row] = {}
@@ -168,10 +169,6 @@ class Registry:
         use = self._pairs.get(pair)
         return use is not None and bool(use.keeps)
 
-    def passing(self, pairs: Iterable[int]) -> frozenset[int]:
-        """Return those of some pairs that only filters use: their witnesses are not kept."""
-        return frozenset(pair for pair in pairs if not self.is_kept(pair))
-
     def bounds(self) -> Bounds:
         """Return what no registered join of two sides exceeds."""
         keep = max(self._keeps, default=0)
@@ -186,6 +183,16 @@ class Registry:
     def shortest(self) -> int | None:
         """How long the witnesses are kept that are kept least long, in ticks; None: no joins."""
         return min(self._keeps, default=None)
+
+    @property
+    def besides(self) -> Column:
+        """How many rows of R_T have a pair in one of several equalities, by its number."""
+        return self._besides
+
+    def kept(self, pairs: Column) -> Column:
+        """Return which of some pairs have witnesses that are kept: those of joins of two sides."""
+        needed: Column = self._keep_of[pairs] >= 0
+        return needed
 
     @property
     def keeps(self) -> Column:
@@ -223,10 +230,8 @@ class Registry:
     def _know_pair(self, number: int, first: int, second: int) -> None:
         self._pair_numbers[first, second] = number
         self._pairs[number] = _PairUse(number, first, second)
-        if number >= len(self._keep_of):
-            more = np.full(max(number + 1, 2 * len(self._keep_of)), -1, dtype=np.int64)
-            more[: len(self._keep_of)] = self._keep_of
-            self._keep_of = more
+        self._keep_of = grown(self._keep_of, number, -1)
+        self._besides = grown(self._besides, number, 0)
         for variable in {first, second}:
             self._pairs_of[variable] = self._pairs_of.get(variable, 0) + 1
 
@@ -289,6 +294,8 @@ class Registry:
             if graph.two_sided:
                 add(use.keeps, row.keep, by)
                 self._keep_of[number] = max(use.keeps, default=-1)
+            if len(graph.equalities) > 1 and child in graph.equal:
+                self._besides[number] += by
 
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)

@@ -51,10 +51,12 @@ class Pass:
 
     `back`: the batch is the left side, and the right one what was kept before
     the document `first`; else the batch is the right side, and the left one
-    all that is kept, the batch included.
+    all that is kept, the batch included.  `besides` says of each pair of
+    variables, by its number, whether it is in one of several equalities.
     """
 
     kept: Kept
+    besides: Column
     bounds: Bounds
     back: bool
     first: int
@@ -125,10 +127,12 @@ class Pass:
         return (left, right) if self.back else (right, left)
 
     def _between(self, batch: Columns, docs: Column) -> Columns:
-        """Return all value joins between some documents of the batch and some that are kept."""
+        """Return the value joins between some documents that may stand beside others."""
+        batch = chosen(batch, self.besides[batch["pair"]] > 0)
         near, far = self._sides(docs)
         fars, keys = np.unique(far), np.unique(batch["key"])
         rows = self.kept.of_documents(fars)
+        rows = rows[self.besides[self.kept.rows(rows, ("pair",))["pair"]] > 0]
         kept = self.kept.rows(rows, ("doc", "key", "valued"))
         usable = kept["valued"] & among(kept["key"], keys)
         rows, kept = rows[usable], chosen(kept, usable)

@@ -112,7 +112,7 @@ class Network:
             self._leaves,
             plan.batch,
             self.core.clock,
-            registry.passing,
+            registry.kept,
             self._take_found,
         )
         self.planner = Planner(plan, registry, number, lateness)

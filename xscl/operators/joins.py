@@ -20,6 +20,7 @@ from cep_core.events import VALUES as VALUES_AT
 from cep_core.events import Row
 from cep_core.mop import MOp, Operator, Wanted
 from cep_core.runtime import Batch, Clock
+from templates.columns import Column
 from templates.processor import Processor
 from templates.relations import VALUES, Witnesses
 from xscl.composites import Composite, Composites, joined
@@ -125,13 +126,13 @@ class Joins:
         leaves: Leaves,
         batch: Batch,
         clock: Clock,
-        passing: Callable[[Iterable[int]], frozenset[int]],
+        kept: Callable[[Column], Column],
         found: Callable[[pa.Table], None],
     ) -> None:
         self.templates: dict[TemplateJoin, None] = {}
         self.documents: set[int] = set()  # that something was found in, since the last look
         self._inlets: dict[Operator, Inlet] = {}
-        self._passing = passing
+        self._kept = kept
         self._processor = processor
         self._composites = composites
         self._leaves = leaves
@@ -175,9 +176,8 @@ class Joins:
         found = self._processor.join(witnesses)
         if found.num_rows and self._leaves:
             found = self._apart(found)
-        passing = self._passing(pc.unique(witnesses.bindings["pair"]).to_pylist())
-        kept = pc.invert(pc.is_in(witnesses.bindings["pair"], pa.array(passing, pa.int32())))
-        columns = (witnesses.bindings["doc"].filter(kept), found["doc1"], found["doc2"])
+        kept = self._kept(witnesses.bindings["pair"].to_numpy())
+        columns = (witnesses.bindings["doc"].filter(pa.array(kept)), found["doc1"], found["doc2"])
         self.documents.update(doc for column in columns for doc in pc.unique(column).to_pylist())
         self._found(found)
         if found.num_rows:
