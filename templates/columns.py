@@ -94,6 +94,14 @@ def spread(first: Column, last: Column) -> tuple[Column, Column]:
     return which, np.arange(len(which)) - before[which] + first[which]
 
 
+def distinct(values: Column) -> Column:
+    """Return the distinct values, sorted; `numpy.unique` hashes, which takes longer."""
+    if not len(values):
+        return values
+    values = np.sort(values)
+    return values[np.concatenate(([True], values[1:] != values[:-1]))]
+
+
 def among(values: Column, present: Column) -> Column:
     """Return for each value whether it is among some that are sorted."""
     if not len(present):

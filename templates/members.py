@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from templates.columns import Column
+from templates.columns import Column, distinct
 from templates.conjunctive import OPERATORS
 from templates.registered import Registered
 from templates.template import Template
@@ -172,6 +172,53 @@ class Drives:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class Driving:
+    """The value joins (`both`) that drive the rows of some templates: sorted, distinct `edges`."""
+
+    edges: Column
+    _members: Sequence[Members]
+    _weights: Mapping[int, int]
+    _back: bool
+
+    def others(self, present: Column) -> tuple[Column, Column]:
+        """Return the other value joins of the rows that some value joins drive.
+
+        As places in `present`, and numbers.
+        """
+        pairs = np.fromiter(self._weights, np.int64, len(self._weights))
+        weights = np.full(pairs.max() + 1, HEAVIEST)
+        weights[pairs] = np.fromiter(self._weights.values(), np.int64, len(pairs))
+        places, edges = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for members in self._members:
+            for place, _ in enumerate(members.template.graph.value_joins):
+                which, rows = self._driven(members, place, present, weights)
+                for other, _ in enumerate(members.template.graph.value_joins):
+                    if other != place:
+                        places.append(which)
+                        edges.append(members.registered.column(f"e{other}", rows))
+        return np.concatenate(places), np.concatenate(edges)
+
+    def _driven(
+        self, members: Members, place: int, present: Column, weights: Column
+    ) -> tuple[Column, Column]:
+        """Return places in `present` and the rows that these drive from one of their places."""
+        registered = members.registered
+        which, rows = registered.having(place, present)
+        ends = [
+            registered.column(f"p{left if self._back else right}", rows)
+            for left, right in members.template.graph.value_joins
+        ]
+        heavy = np.stack([weights[np.minimum(end, len(weights) - 1)] for end in ends])
+        heavy[np.stack(ends) >= len(weights)] = HEAVIEST
+        leads = (heavy.argmin(axis=0) == place) & (heavy.max(axis=0, initial=0) < HEAVIEST)
+        return which[leads], rows[leads]
+
+
+HEAVIEST = 1 << 62
+"""The weight of a pair of variables that has not come."""
+
+
 def add(counts: dict[int, int], key: int, by: int) -> None:
     """Count; what is not there any more has no entry."""
     count = counts.get(key, 0) + by
@@ -217,11 +264,12 @@ class Firing:
         }
         return [found[number] for number in sorted(found)]
 
-    def driving(self, weights: Mapping[int, int], back: bool) -> Column:
-        """Return the value joins that drive, sorted; see `valuejoins.Pass.joins`."""
+    def driving(self, weights: Mapping[int, int], back: bool) -> Driving:
+        """Return the value joins that drive, by what pairs of variables of a side weigh."""
         reached = self.reached(weights, two_sided=True)
         found = [edges for members in reached for edges in members.sides[back].driving(weights)]
-        return np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+        edges = distinct(np.concatenate([np.empty(0, np.int64), *found]))
+        return Driving(edges, reached, weights, back)
 
     def joined(self, left: Pairs, right: Pairs) -> list[Members]:
         """Return the templates that may have rows if bindings of these pairs join."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.columns import Column, Columns, TooManyRows, columns_of, together
+from templates.columns import Column, Columns, TooManyRows, columns_of, distinct, together
 from templates.conjunctive import Base, filter_query, query_over_base, query_over_views
 from templates.inmemory import Touched, answers, filtered, several
 from templates.joingraph import JoinGraph
@@ -159,7 +159,7 @@ class Processor:
 
     def _filter(self, bindings: pa.Table) -> None:
         """Evaluate the templates with one side, which see the batch only."""
-        arrived = np.unique(bindings["pair"].to_numpy())
+        arrived = distinct(bindings["pair"].to_numpy())
         pairs = set(arrived.tolist())
         for members in self._registry.firing.reached(pairs, two_sided=False):
             if not members.can_fire(pairs, pairs):
@@ -182,7 +182,7 @@ class Processor:
         first = pc.min(times["doc"]).as_py()
         for views in [FORWARD, BACKWARD] if self._looks_back(times) else [FORWARD]:
             back = views is BACKWARD
-            half = Pass(self._kept, self._registry.besides, self._registry.bounds(), back, first)
+            half = Pass(self._kept, self._registry.bounds(), back, first)
             self._made[views] = []
             for joins in half.joins(batch, partial(self._registry.firing.driving, back=back)):
                 self._made[views].append(joins)
@@ -200,14 +200,14 @@ class Processor:
 
     def _answer(self, views: Views, joins: Columns) -> None:
         """Evaluate the templates over some rows of R_vj: those with rows that these may satisfy."""
-        left, right = (set(np.unique(joins[name]).tolist()) for name in ("pair1", "pair2"))
+        left, right = (set(distinct(joins[name]).tolist()) for name in ("pair1", "pair2"))
         live = self._registry.firing.joined(left, right)
         others = None
         if any(members.others for members in live):
             others = self._bindings_of(np.concatenate((joins["doc1"], joins["doc2"])))
-            either = set(np.unique(others["pair"]).tolist())
+            either = set(distinct(others["pair"]).tolist())
             live = [m for m in live if m.can_fire(left | either, right | either)]
-        present = np.unique(joins["pairs"])
+        present = distinct(joins["pairs"])
         touched = [(members, members.registered.touched(present)) for members in live]
         touched = [(members, rows) for members, rows in touched if len(rows["qid"])]
         if not touched:
@@ -217,7 +217,7 @@ class Processor:
 
     def _bindings_of(self, docs: Column) -> Columns:
         """Return all bindings of some documents."""
-        rows = self._kept.of_documents(np.unique(docs))
+        rows = self._kept.of_documents(distinct(docs))
         return self._kept.rows(rows, ("doc", "pair", "node1", "node2", "key", "valued"))
 
     def _answer_in_memory(

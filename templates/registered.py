@@ -34,7 +34,7 @@ class Registered:
         )
         self._rows = Growing(dict.fromkeys((*self.names, "alive"), np.int64))
         self._new: list[tuple[int, ...]] = []
-        self._index = Runs()
+        self._indexes = [Runs() for _ in self._asked]
         self._dead = 0
 
     def add(self, row: Sequence[int]) -> None:
@@ -48,8 +48,8 @@ class Registered:
         self._dead += 1
         if self._dead > self._rows.size // 2:
             self._rows.only(np.flatnonzero(self._rows["alive"]))
-            self._dead, self._index = 0, Runs()
-            self._index.add(self._rows[self._asked[0]], np.arange(self._rows.size))
+            self._dead, self._indexes = 0, [Runs() for _ in self._asked]
+            self._find(0)
 
     def touched(self, present: Column) -> Columns:
         """Return the rows whose value joins are all among some, which are sorted and distinct.
@@ -57,13 +57,22 @@ class Registered:
         A value join is a number for two pairs of variables (`views.both`); of
         a template with one side it is the pairs of variables themselves.
         """
-        self._settle()
-        _, rows = self._index.rows(present, present)
-        rows = rows[self._rows["alive"][rows] > 0]
+        _, rows = self.having(0, present)
         for name in self._asked[1:]:
             rows = rows[among(self._rows[name][rows], present)]
         rows.sort()
         return {name: self._rows[name][rows] for name in self.names}
+
+    def having(self, place: int, present: Column) -> tuple[Column, Column]:
+        """Return the places of `present`, each with a row one of whose value joins it is."""
+        self._settle()
+        which, rows = self._indexes[place].rows(present, present)
+        alive = self._rows["alive"][rows] > 0
+        return which[alive], rows[alive]
+
+    def column(self, name: str, rows: Column) -> Column:
+        """Return a column of some rows."""
+        return self._rows[name][rows]
 
     def _settle(self) -> None:
         """Index what was added since the last time."""
@@ -71,5 +80,10 @@ class Registered:
             first = self._rows.size
             columns = np.array(self._new, dtype=np.int64).T
             self._rows.extend(dict(zip((*self.names, "alive"), columns, strict=True)))
-            self._index.add(self._rows[self._asked[0]][first:], np.arange(first, self._rows.size))
             self._new.clear()
+            self._find(first)
+
+    def _find(self, first: int) -> None:
+        """Have the rows from some on found."""
+        for name, index in zip(self._asked, self._indexes, strict=True):
+            index.add(self._rows[name][first:], np.arange(first, self._rows.size))

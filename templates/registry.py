@@ -76,7 +76,6 @@ class Registry:
         self._pairs_of: dict[int, int] = {}  # how many pairs a variable is in
         self._keeps: Counter[int] = Counter()  # rows of joins of two sides, by how long they keep
         self._keep_of = np.full(64, -1, dtype=np.int64)
-        self._besides = np.zeros(64, dtype=np.int64)
         self._symmetric = 0  # rows with the operator JOIN
         self._qids: dict[Row, int] = {}
         self._rows: dict[int, Row] = {}
@@ -184,11 +183,6 @@ class Registry:
         """How long the witnesses are kept that are kept least long, in ticks; None: no joins."""
         return min(self._keeps, default=None)
 
-    @property
-    def besides(self) -> Column:
-        """How many rows of R_T have a pair in one of several equalities, by its number."""
-        return self._besides
-
     def kept(self, pairs: Column) -> Column:
         """Return which of some pairs have witnesses that are kept: those of joins of two sides."""
         needed: Column = self._keep_of[pairs] >= 0
@@ -231,7 +225,6 @@ class Registry:
         self._pair_numbers[first, second] = number
         self._pairs[number] = _PairUse(number, first, second)
         self._keep_of = grown(self._keep_of, number, -1)
-        self._besides = grown(self._besides, number, 0)
         for variable in {first, second}:
             self._pairs_of[variable] = self._pairs_of.get(variable, 0) + 1
 
@@ -294,8 +287,6 @@ class Registry:
             if graph.two_sided:
                 add(use.keeps, row.keep, by)
                 self._keep_of[number] = max(use.keeps, default=-1)
-            if len(graph.equalities) > 1 and child in graph.equal:
-                self._besides[number] += by
 
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)

@@ -18,8 +18,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from templates.columns import Column, Columns, Index, among, chosen, spread, together
+from templates.columns import Column, Columns, Index, among, chosen, distinct, spread, together
 from templates.kept import Kept
+from templates.members import Driving
 from templates.relations import INFINITE
 from templates.views import JOINS, both
 
@@ -32,7 +33,6 @@ PART = 200_000
 
 TIMES = ("start", "ts", "clock", "rank", "base")
 ROW = ("doc", "pair", "node1", "node2", "key")
-Driving = Callable[[Mapping[int, int]], Column]
 _LOWER = (1 << 31) - 1
 
 
@@ -51,22 +51,21 @@ class Pass:
 
     `back`: the batch is the left side, and the right one what was kept before
     the document `first`; else the batch is the right side, and the left one
-    all that is kept, the batch included.  `besides` says of each pair of
-    variables, by its number, whether it is in one of several equalities.
+    all that is kept, the batch included.
     """
 
     kept: Kept
-    besides: Column
     bounds: Bounds
     back: bool
     first: int
 
-    def joins(self, batch: Columns, driving: Driving) -> Iterator[Columns]:
+    def joins(
+        self, batch: Columns, driving: Callable[[Mapping[int, int]], Driving]
+    ) -> Iterator[Columns]:
         """Yield R_vj in parts: all rows between two documents are in one.
 
-        `driving` returns for each row of R_T whose pairs of variables on the
-        batch's side are among some the number (`both`) of the value join whose
-        pair weighs least; the numbers are sorted and distinct.
+        `driving` says which value joins drive, given what the pairs of variables of the batch
+        weigh: how many rows are kept with their values.
         """
         keys, places, here = np.unique(batch["key"], return_inverse=True, return_counts=True)
         there = self.kept.counts(keys)
@@ -77,15 +76,15 @@ class Pass:
         weights = np.bincount(place, there[places]).astype(np.int64)
         light = weights > 0
         driven = driving(dict(zip(pairs[light].tolist(), weights[light].tolist(), strict=True)))
-        if len(driven):
+        if len(driven.edges):
             yield from self._driven(batch, driven)
 
-    def _driven(self, batch: Columns, driven: Column) -> Iterator[Columns]:
+    def _driven(self, batch: Columns, driven: Driving) -> Iterator[Columns]:
         """Yield R_vj in parts, given the value joins that drive."""
-        drives = np.flatnonzero(among(batch["pair"], np.unique(self._sides(driven)[0])))
+        drives = np.flatnonzero(among(batch["pair"], distinct(self._sides(driven.edges)[0])))
         asked = np.stack((batch["key"][drives], batch["pair"][drives].astype(np.uint64)))
         asked, places = np.unique(asked, axis=1, return_inverse=True)
-        which, rows = self._slices(asked[0], asked[1].astype(np.int64), driven)
+        which, rows = self._slices(asked[0], asked[1].astype(np.int64), driven.edges)
         rows = rows[np.argsort(which, kind="stable")]
         ends = np.cumsum(np.bincount(which, minlength=asked.shape[1]))
         slices = np.zeros(
@@ -96,8 +95,8 @@ class Pass:
             ours = chosen(batch, part)
             at, found = spread(*slices[part].T)
             joins = self._made(ours, at, rows[found])
-            besides = self._between(ours, np.unique(joins["docs"]))
-            yield together((joins, chosen(besides, ~among(besides["pairs"], driven))))
+            besides = self._besides(ours, joins, driven)
+            yield together((joins, chosen(besides, ~among(besides["pairs"], driven.edges))))
 
     def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
         """Return all places of `keys` and `near`, each with a kept row that these drive to.
@@ -126,21 +125,35 @@ class Pass:
         left, right = numbers >> 31, numbers & _LOWER
         return (left, right) if self.back else (right, left)
 
-    def _between(self, batch: Columns, docs: Column) -> Columns:
-        """Return the value joins between some documents that may stand beside others."""
-        batch = chosen(batch, self.besides[batch["pair"]] > 0)
-        near, far = self._sides(docs)
-        fars, keys = np.unique(far), np.unique(batch["key"])
-        rows = self.kept.of_documents(fars)
-        rows = rows[self.besides[self.kept.rows(rows, ("pair",))["pair"]] > 0]
-        kept = self.kept.rows(rows, ("doc", "key", "valued"))
-        usable = kept["valued"] & among(kept["key"], keys)
+    def _besides(self, batch: Columns, joins: Columns, driven: Driving) -> Columns:
+        """Return the value joins that rows need beside those that drive them and have been made."""
+        near, far, nears, fars = self._asked(joins, driven)
+        docs, ends = distinct(far), distinct(fars)
+        rows = self.kept.of_documents(docs)
+        kept = self.kept.rows(rows, ("doc", "pair", "key", "valued"))
+        wanted = distinct(_code(docs, far, ends, fars))
+        usable = np.flatnonzero(kept["valued"] & among(kept["pair"], ends))
+        codes = _code(docs, kept["doc"][usable], ends, kept["pair"][usable])
+        usable = usable[among(codes, wanted)]
         rows, kept = rows[usable], chosen(kept, usable)
-        place, which = Index(batch["doc"]).rows(near)
-        asked = _numbered(fars, far[place]) * len(keys) + _numbered(keys, batch["key"][which])
-        there = _numbered(fars, kept["doc"]) * len(keys) + _numbered(keys, kept["key"])
-        found, at = Index(asked).rows(there)
-        return self._made(batch, which[at], rows[found])
+        ours = np.flatnonzero(among(batch["pair"], distinct(nears)))
+        keys = distinct(batch["key"][ours])
+        usable = np.flatnonzero(among(kept["key"], keys))
+        rows, kept = rows[usable], chosen(kept, usable)
+        near, far = self._sides(distinct(joins["docs"]))
+        place, which = Index(batch["doc"][ours]).rows(near)
+        asked = _code(docs, far[place], keys, batch["key"][ours[which]])
+        found, at = Index(asked).rows(_code(docs, kept["doc"], keys, kept["key"]))
+        return self._made(batch, ours[which[at]], rows[found])
+
+    def _asked(self, joins: Columns, driven: Driving) -> tuple[Column, Column, Column, Column]:
+        """Return what is asked for beside some joins: documents and pairs, near and far."""
+        present, place = np.unique(joins["pairs"], return_inverse=True)
+        lead, others = driven.others(present)
+        others = others[np.argsort(lead, kind="stable")]
+        ends = np.cumsum(np.bincount(lead, minlength=len(present)))
+        which, at = spread(np.append(0, ends[:-1])[place], ends[place])
+        return (*self._sides(joins["docs"][which]), *self._sides(others[at]))
 
     def _made(self, batch: Columns, which: Column, rows: Column) -> Columns:
         """Return R_vj of some rows of the batch, each with a kept one of the same value."""
@@ -184,9 +197,9 @@ def _times(one: Columns, other: Columns) -> tuple[Column, Column, Column]:
     return other["ts"] - one["ts"], other["start"] - one["ts"], age
 
 
-def _numbered(sorted_values: Column, values: Column) -> Column:
-    """Return the places of values among those that are sorted, all of which are there."""
-    return np.searchsorted(sorted_values, values)
+def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
+    """Return a number for each two values, from their places among all, which are sorted."""
+    return np.searchsorted(ones, one) * len(others) + np.searchsorted(others, other)
 
 
 def _parts(docs: Column, expected: Column) -> Iterator[Column]:
