@@ -248,8 +248,21 @@ def bindings(
     nodes: Sequence[int],
     parents: Sequence[int],
     matching: Callable[[Place], Collection[int]],
+) -> Iterable[tuple[int, int]]:
+    """Return the bindings of a pair of variables, given the nodes that match the second."""
+    if entry.distance == 1:
+        return [(parents[node], node) for node in nodes]
+    if entry.distance == 0:
+        return [(node, node) for node in nodes]
+    return _far_bindings(entry, nodes, parents, matching)
+
+
+def _far_bindings(
+    entry: Entry,
+    nodes: Sequence[int],
+    parents: Sequence[int],
+    matching: Callable[[Place], Collection[int]],
 ) -> Iterator[tuple[int, int]]:
-    """Yield the bindings of a pair of variables, given the nodes that match the second."""
     if entry.distance is not None:
         for node in nodes:
             upper = node
@@ -331,7 +344,7 @@ class _Names:
     def suitable(self, constants: Constants) -> Set[Constant]:
         return self._structure.answer(constants.question.kind, self._node)
 
-    def extreme(self, constants: Constants) -> str | float | None:
+    def extremes(self, constants: Constants) -> tuple[Constant, Constant] | None:
         raise AssertionError("structural places have no bounds")
 
 
