@@ -196,7 +196,9 @@ class OneByOne:
         for block, expression in self.expressions.items():
             selected: Any = expression(root)  # elements, and strings for attributes
             for node in selected:
-                key = node if isinstance(node, etree._Element) else (node.getparent(), node.attrname)
+                key = (
+                    node if isinstance(node, etree._Element) else (node.getparent(), node.attrname)
+                )
                 yield block, numbers[key]
 
 

@@ -52,6 +52,7 @@ _RANKS: dict[Kind, int] = {  # those that choose more sharply come first
     "below": 6,
     **dict.fromkeys(("<", "<=", ">", ">="), 7),
 }
+_LAST = 8  # of a name, any name
 _HERE = Path()
 _ALTERNATIVES = 16  # of an OR, that are looked up at most
 
@@ -121,7 +122,8 @@ def _spelled(path: Path) -> str:
 def _order(atom: Atom) -> tuple[int, str, str, bool, bool, Constant]:
     asked = atom.question
     path = _spelled(asked.path)
-    return _RANKS[asked.kind], asked.kind, path, asked.first, asked.numeric, atom.constant
+    rank = _LAST if atom.constant in ("*", "@*") else _RANKS[asked.kind]
+    return rank, asked.kind, path, asked.first, asked.numeric, atom.constant
 
 
 def _blunt(lookup: Lookup) -> tuple[int, str, str, bool, bool, Constant]:
@@ -241,14 +243,16 @@ def _exists(path: Path) -> Demand:
     first = path.steps[0]
     kind: Kind = "below" if first.descendant else "child"
     name = Atom(Question(kind), key_of(first.attribute, first.test))
+    further = (key_of(step.attribute, step.test) for step in path.steps[1:])
+    names = name, *(Atom(Question("below"), key) for key in further)
     inner = tuple(_inner(path.steps))
     given = [step.conditions for step in path.steps if step.conditions]
     if not given:
-        return Demand((name,), proof=len(path.steps) == 1 and path.text is None)
+        return Demand(names, proof=len(path.steps) == 1 and path.text is None)
     only = given == [path.steps[-1].conditions] and len(given[0]) == 1 and path.text is None
     if only and len(inner) == 1 and demanded(given[0][0]).proof:
         return Demand(inner, proof=True)
-    return Demand((*inner, name), proof=False)
+    return Demand((*inner, *names), proof=False)
 
 
 def _inner(steps: tuple[Step, ...]) -> Iterator[Atom]:

@@ -27,12 +27,12 @@ from xscl.xpath.atoms import Constant, is_plain
 from xscl.xpath.constants import Constants
 from xscl.xpath.index import Candidate
 from xscl.xpath.navigate import holds, select
-from xscl.xpath.nfa import Automaton, Entry, Place, Spot, State
+from xscl.xpath.nfa import SEVERAL, Automaton, Entry, Place, Spot, State
 from xscl.xpath.shape import Bundled, Column, Rows, Shape, bindings, columns, matches, shape_of
 from xscl.xpath.structure import outline
 from xscl.xpath.values import Attribute, Item, compares, string_value
 
-MANY = 4  # branches of a place from which on its rows are remembered
+MANY = 3  # branches of a place whose rows are remembered
 
 
 def run(automaton: Automaton, streams: tuple[str, ...], root: etree._Element) -> Walk | None:
@@ -121,7 +121,7 @@ class Walk:
         for spot in place.spots:
             if spot.valued is not None and (below := under(spot.state, nodes)):
                 self.search(spot, below)
-        for child in place.children:
+        for child in place.children_at(self.shape.found):
             if (child.spots or child.children) and (below := under(child.state, nodes)):
                 self._look_below(child, below)
 
@@ -263,7 +263,7 @@ class Columns:
         for entry in shape.derived:
             self._derived(entry, walk, value)
         for place, nodes in walk.hits.items():
-            if len(place.children) < MANY:
+            if not MANY <= len(place.children) <= SEVERAL:
                 self._add_below(place, nodes, walk, value)
                 continue
             found, uppers, lowers, wanted = walk.rows(place, nodes)
@@ -289,7 +289,7 @@ class Columns:
                 firsts.append(first)
                 seconds.append(second)
                 values.append(value[second] if entry.valued else -1)
-        for child in place.children:
+        for child in place.children_at(walk.shape.found):
             if below := walk.shape.under(child.state, nodes):
                 self._add_below(child, below, walk, value)
 
