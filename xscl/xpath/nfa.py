@@ -69,7 +69,7 @@ class Place:
     """
 
     __slots__ = (
-        *("bundle", "children", "conditions", "entries", "parent", "plain", "spots"),
+        *("bundle", "children", "conditions", "deeper", "entries", "parent", "plain", "spots"),
         *("state", "structural", "uses"),
     )
 
@@ -86,6 +86,7 @@ class Place:
         self.entries: tuple[Entry, ...] = ()
         self.children: tuple[Place, ...] | dict[State, Place] = ()  # without own conditions
         self.spots: tuple[Spot, ...] = ()
+        self.deeper = 0  # spots here and below
         self.bundle: Bundle | None = None  # made when it is first asked for
         self.uses = 0
 
@@ -110,6 +111,13 @@ class Place:
             del self.children[child.state]
         else:
             self.children = tuple(other for other in self.children if other is not child)
+
+    def deepen(self, by: int) -> None:
+        """Count a spot here, and so below all places above."""
+        place: Place | None = self
+        while place is not None:
+            place.deeper += by
+            place = place.parent
 
     def children_at(self, states: Mapping[State, object]) -> Iterable[Place]:
         """Return the children, without most of those whose state is none of these."""
@@ -350,6 +358,7 @@ class Automaton:
                 state.spot = spot
             else:
                 parent.spots += (spot,)
+                parent.deepen(1)
         conditions = tuple(map(self._shared, conditions))
         place = spot.places.get(conditions)
         if place is None:
@@ -402,8 +411,11 @@ class Automaton:
             del spot.places[place.conditions]
             self._index(spot, place).remove(self._questions, place)
             if not spot.places:
-                state.spot = None if spot is state.spot else state.spot
-                parent.spots = tuple(other for other in parent.spots if other is not spot)
+                if parent.plain:
+                    state.spot = None
+                else:
+                    parent.spots = tuple(other for other in parent.spots if other is not spot)
+                    parent.deepen(-1)
         state.places -= 1
         if not state.places:
             self._transitions.unlink(state)

@@ -27,12 +27,12 @@ from xscl.xpath.atoms import Constant, is_plain
 from xscl.xpath.constants import Constants
 from xscl.xpath.index import Candidate
 from xscl.xpath.navigate import holds, select
-from xscl.xpath.nfa import SEVERAL, Automaton, Entry, Place, Spot, State
+from xscl.xpath.nfa import Automaton, Entry, Place, Spot, State
 from xscl.xpath.shape import Bundled, Column, Rows, Shape, bindings, columns, matches, shape_of
 from xscl.xpath.structure import outline
 from xscl.xpath.values import Attribute, Item, compares, string_value
 
-MANY = 3  # branches of a place whose rows are remembered
+MANY, TOO_MANY = 3, 64  # branches of a place, between which its rows are remembered
 
 
 def run(automaton: Automaton, streams: tuple[str, ...], root: etree._Element) -> Walk | None:
@@ -112,7 +112,7 @@ class Walk:
                 elif known[-1] != node:  # found by two alternatives of an OR
                     hits[place] = (*known, node)
         for place in matched:
-            if place.spots or place.children:
+            if place.deeper:
                 self._look_below(place, hits[place])
 
     def _look_below(self, place: Place, nodes: Sequence[int]) -> None:
@@ -122,7 +122,7 @@ class Walk:
             if spot.valued is not None and (below := under(spot.state, nodes)):
                 self.search(spot, below)
         for child in place.children_at(self.shape.found):
-            if (child.spots or child.children) and (below := under(child.state, nodes)):
+            if child.deeper and (below := under(child.state, nodes)):
                 self._look_below(child, below)
 
     def _hold(self, conditions: tuple[Condition, ...], node: int) -> bool:
@@ -174,12 +174,13 @@ class Walk:
 class _Answers:
     """A node that answers an index, each question once."""
 
-    __slots__ = ("_known", "_node", "_walk")
+    __slots__ = ("_known", "_node", "_texts", "_walk")
 
     def __init__(self, walk: Walk, node: int) -> None:
         self._walk = walk
         self._node = node
         self._known: dict[Constants, Set[Constant]] = {}
+        self._texts: dict[int, list[str]] = {}  # by the paths of questions, which are kept there
 
     def suitable(self, constants: Constants) -> Set[Constant]:
         """Return the constants that suit the node's answer."""
@@ -199,14 +200,16 @@ class _Answers:
 
     def _asked(self, constants: Constants) -> list[str]:
         """Return the node's answer."""
-        walk, question = self._walk, constants.question
-        if constants.plain:
-            texts = walk.texts(question.path, self._node)
-        else:
-            texts = [string_value(item) for item in select(question.path, walk.item(self._node))]
-        if question.first:
-            return texts[:1] or [""]
-        return texts
+        path = constants.question.path
+        texts = self._texts.get(id(path))
+        if texts is None:
+            walk, node = self._walk, self._node
+            if constants.plain:
+                texts = walk.texts(path, node)
+            else:
+                texts = [string_value(item) for item in select(path, walk.item(node))]
+            self._texts[id(path)] = texts
+        return texts[:1] or [""] if constants.question.first else texts
 
 
 class _Numbered(dict[str, int]):
@@ -263,7 +266,7 @@ class Columns:
         for entry in shape.derived:
             self._derived(entry, walk, value)
         for place, nodes in walk.hits.items():
-            if not MANY <= len(place.children) <= SEVERAL:
+            if not MANY <= len(place.children) < TOO_MANY:
                 self._add_below(place, nodes, walk, value)
                 continue
             found, uppers, lowers, wanted = walk.rows(place, nodes)
@@ -278,20 +281,38 @@ class Columns:
 
     def _add_below(self, place: Place, nodes: Sequence[int], walk: Walk, value: _Values) -> None:
         """Add the rows of what is asked for at a place that matches, and below it."""
+        if place.entries:
+            self._add(place.entries, nodes, walk, value)
+        shape = walk.shape
+        children = place.children
+        for child in children if isinstance(children, tuple) else place.children_at(shape.found):
+            if below := shape.under(child.state, nodes):
+                if child.children:
+                    self._add_below(child, below, walk, value)
+                else:
+                    self._add(child.entries, below, walk, value)
+
+    def _add(
+        self, entries: Iterable[Entry], nodes: Sequence[int], walk: Walk, value: _Values
+    ) -> None:
+        """Add the rows of entries, given the nodes that match the second variable of each."""
         pairs, firsts, seconds, values = self._bindings
         parents = walk.shape.structure.parents
-        for entry in place.entries:
+        for entry in entries:
             if entry.derived is not None:
                 self._derived(entry, walk, value)
-                continue
-            for first, second in bindings(entry, nodes, parents, walk.matching):
-                pairs.append(entry.pair)
-                firsts.append(first)
-                seconds.append(second)
-                values.append(value[second] if entry.valued else -1)
-        for child in place.children_at(walk.shape.found):
-            if below := walk.shape.under(child.state, nodes):
-                self._add_below(child, below, walk, value)
+            elif entry.distance == 1:
+                for node in nodes:
+                    pairs.append(entry.pair)
+                    firsts.append(parents[node])
+                    seconds.append(node)
+                    values.append(value[node] if entry.valued else -1)
+            else:
+                for first, second in bindings(entry, nodes, parents, walk.matching):
+                    pairs.append(entry.pair)
+                    firsts.append(first)
+                    seconds.append(second)
+                    values.append(value[second] if entry.valued else -1)
 
     def _derived(self, entry: Entry, walk: Walk, value: _Values) -> None:
         """Add the rows of an entry for derived nodes, and note their values."""
