@@ -137,6 +137,7 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
     assert printed == [
         "mmqjp-flat",
         "rss",
+        "stage1",
         "pipeline",
         "cayuga",
         "double-top",

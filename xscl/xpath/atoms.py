@@ -7,21 +7,17 @@ converse is true as well the atoms are its proof, and it need not be tried.
 
     ./a/b = 'x'                   equality: by hash
     ./price > 10                  order: among sorted bounds
-    ./price > 10 and ./price < 20 by hash, of the cells that the interval is in
+    ./price > 10 and ./price < 20 among intervals (`xscl.xpath.intervals`)
     contains(./t, 'w')            by an automaton of all the words
     starts-with(./t, 'w')         by hash, for each length of prefix
     ./a                           by the names of the nodes below
     ./a[./b = 'x'][./c]           ./a/b = 'x' and ./a, which is no proof
-
-A number is in one *cell* of each width, a power of two; an interval is in at
-most two cells of the width next to its own.
 
 `!=` and NOT hold nearly always and are no use for finding anything.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -39,27 +35,26 @@ from xscl.language.syntax import (
     TextMatch,
 )
 from xscl.language.unparse import unparse
+from xscl.xpath.intervals import FARTHEST, Interval
 from xscl.xpath.names import key_of
 
 Kind: TypeAlias = Literal[
-    "=", "number", "starts-with", "contains", "cell", "child", "below", "<", "<=", ">", ">="
+    "=", "number", "starts-with", "contains", "interval", "child", "below", "<", "<=", ">", ">="
 ]
-Cell: TypeAlias = tuple[int, int]  # (w, n): the numbers from n * 2^w up to (n + 1) * 2^w
-Constant: TypeAlias = str | float | Cell
+Constant: TypeAlias = str | float | Interval
 _RANKS: dict[Kind, int] = {  # those that choose more sharply come first
     "=": 0,
     "number": 1,
     "starts-with": 2,
     "contains": 3,
-    "cell": 4,
+    "interval": 4,
     "child": 5,
     "below": 6,
     **dict.fromkeys(("<", "<=", ">", ">="), 7),
 }
+_LAST = 8  # of a name, any name
 _HERE = Path()
 _ALTERNATIVES = 16  # of an OR, that are looked up at most
-NARROWEST = -40  # the least width of cells, as a power of two
-FARTHEST = 1e200  # numbers beyond are in no cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +69,7 @@ class Question:
     @property
     def ordered(self) -> bool:
         """Whether answers are compared by order."""
-        return self.kind in ("<", "<=", ">", ">=")
+        return self.kind in ("<", "<=", ">", ">=", "interval")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +90,13 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Atoms one of which holds if a condition does; `proves` is its number if any proves it."""
+    """Atoms one of which holds if some conditions do; `proves` are those that any of them proves.
+
+    Conditions are meant by their numbers.
+    """
 
     atoms: tuple[Atom, ...]
-    proves: int = -1
+    proves: tuple[int, ...] = ()
 
 
 Plan: TypeAlias = tuple[Lookup, ...]
@@ -124,7 +122,8 @@ def _spelled(path: Path) -> str:
 def _order(atom: Atom) -> tuple[int, str, str, bool, bool, Constant]:
     asked = atom.question
     path = _spelled(asked.path)
-    return _RANKS[asked.kind], asked.kind, path, asked.first, asked.numeric, atom.constant
+    rank = _LAST if atom.constant in ("*", "@*") else _RANKS[asked.kind]
+    return rank, asked.kind, path, asked.first, asked.numeric, atom.constant
 
 
 def _blunt(lookup: Lookup) -> tuple[int, str, str, bool, bool, Constant]:
@@ -165,20 +164,19 @@ def simplified(condition: Condition) -> Condition:
 
 def plan(conditions: tuple[Condition, ...]) -> Plan:
     """Return how conditions that must all hold are looked up."""
-    single: dict[Atom, int] = {}
+    single: dict[Atom, tuple[int, ...]] = {}
     alternatives: list[Lookup] = []
     for number, condition in enumerate(conditions):
         if isinstance(condition, Or):
             alternatives += _alternatives(number, condition)
             continue
         demand = demanded(condition)
-        proves = number if demand.proof and len(demand.atoms) == 1 else -1
+        proves = (number,) if demand.proof and len(demand.atoms) == 1 else ()
         for atom in demand.atoms:
-            single[atom] = max(proves, single.get(atom, -1))
+            single[atom] = proves + single.get(atom, ())
+    intervals = _intervals(single)
     lookups = [Lookup((atom,), proves) for atom, proves in single.items()]
-    lookups += alternatives[:1]
-    lookups += _intervals(single)
-    return tuple(sorted(lookups, key=_blunt))
+    return tuple(sorted((*lookups, *alternatives[:1], *intervals), key=_blunt))
 
 
 def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
@@ -187,31 +185,31 @@ def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
     if len(demands) <= _ALTERNATIVES and all(demand.atoms for demand in demands):
         proved = all(demand.proof and len(demand.atoms) == 1 for demand in demands)
         atoms = dict.fromkeys(min(demand.atoms, key=_order) for demand in demands)
-        yield Lookup(tuple(atoms), number if proved else -1)
+        yield Lookup(tuple(atoms), (number,) if proved else ())
 
 
-def _intervals(atoms: Iterable[Atom]) -> Iterator[Lookup]:
-    """Yield the lookups of numbers with bounds on both sides."""
-    sides: dict[Path, tuple[list[float], list[float]]] = {}
-    for atom in atoms:
-        if atom.question.numeric and isinstance(atom.constant, float):
+def _intervals(single: dict[Atom, tuple[int, ...]]) -> list[Lookup]:
+    """Return the lookups of numbers with bounds on both sides, whose own are taken out."""
+    sides: dict[Path, tuple[list[Atom], list[Atom]]] = {}
+    for atom in single:
+        if atom.question.numeric:
             lower, upper = sides.setdefault(atom.question.path, ([], []))
-            (upper if atom.question.kind in ("<", "<=") else lower).append(atom.constant)
+            (upper if atom.question.kind in ("<", "<=") else lower).append(atom)
+    made: list[Lookup] = []
     for path, (lower, upper) in sides.items():
-        if lower and upper and -FARTHEST < max(lower) <= min(upper) < FARTHEST:
-            cells = _cells(max(lower), min(upper))
-            yield Lookup(tuple(Atom(Question("cell", path), cell) for cell in cells))
+        if lower and upper:
+            low, low_open = max((_number(a), a.question.kind == ">") for a in lower)
+            high, high_closed = min((_number(a), a.question.kind == "<=") for a in upper)
+            if -FARTHEST < low <= high < FARTHEST:
+                interval = Interval(low, low_open, high, not high_closed)
+                proves = tuple(n for atom in (*lower, *upper) for n in single.pop(atom))
+                made.append(Lookup((Atom(Question("interval", path), interval),), proves))
+    return made
 
 
-def _cells(low: float, high: float) -> list[Cell]:
-    """Return the cells that an interval is in, one or two."""
-    width = max(math.frexp(high - low)[1], NARROWEST)
-    return [(width, n) for n in range(place_of(low, width), place_of(high, width) + 1)]
-
-
-def place_of(number: float, width: int) -> int:
-    """Return which cell of a width a number is in."""
-    return math.floor(math.ldexp(number, -width))
+def _number(atom: Atom) -> float:
+    assert isinstance(atom.constant, float), "bounds of numbers are numbers"
+    return atom.constant
 
 
 def demanded(condition: Condition) -> Demand:
@@ -245,14 +243,16 @@ def _exists(path: Path) -> Demand:
     first = path.steps[0]
     kind: Kind = "below" if first.descendant else "child"
     name = Atom(Question(kind), key_of(first.attribute, first.test))
+    further = (key_of(step.attribute, step.test) for step in path.steps[1:])
+    names = name, *(Atom(Question("below"), key) for key in further)
     inner = tuple(_inner(path.steps))
     given = [step.conditions for step in path.steps if step.conditions]
     if not given:
-        return Demand((name,), proof=len(path.steps) == 1 and path.text is None)
+        return Demand(names, proof=len(path.steps) == 1 and path.text is None)
     only = given == [path.steps[-1].conditions] and len(given[0]) == 1 and path.text is None
     if only and len(inner) == 1 and demanded(given[0][0]).proof:
         return Demand(inner, proof=True)
-    return Demand((*inner, name), proof=False)
+    return Demand((*inner, *names), proof=False)
 
 
 def _inner(steps: tuple[Step, ...]) -> Iterator[Atom]:

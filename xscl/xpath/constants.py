@@ -9,32 +9,30 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from typing import Any
 from weakref import WeakValueDictionary
 
-from xscl.xpath.atoms import FARTHEST, Constant, Question, is_plain, place_of
+from xscl.xpath.atoms import Constant, Question, is_plain
 from xscl.xpath.substrings import Substrings
 from xscl.xpath.values import number
-
-CELLS = 64  # of one width, that are looked up at most
 
 
 class Constants:
     """The constants of one question; those of equality and order need not be known."""
 
     __slots__ = (
-        *("__weakref__", "_lengths", "_uses", "_widths", "_words"),
-        *("known", "ordered", "plain", "question"),
+        *("__weakref__", "_lengths", "_uses", "_words", "known", "ordered", "plain"),
+        "question",
     )
 
     def __init__(self, question: Question) -> None:
         self.question = question
         self.ordered = question.ordered
-        self.known = question.kind in ("contains", "starts-with", "cell")
+        self.known = question.kind in ("contains", "starts-with")
         self.plain = is_plain(question.path)
-        self._uses: dict[Constant, tuple[Constant, int]] = {}
+        self._uses: dict[str, tuple[str, int]] = {}
         self._words = Substrings()
         self._lengths: Counter[int] = Counter()
-        self._widths: Counter[int] = Counter()
 
     def learn(self, constant: Constant) -> Constant:
         """Take note of a constant, one that is known already once more; return what equals it.
@@ -42,37 +40,29 @@ class Constants:
         What is returned is the object that `suitable` finds: comparing two of them takes no
         look at their texts, which are seldom in the processor's cache.
         """
-        if not self.known:
+        if not self.known or not isinstance(constant, str):
             return constant
         constant, uses = self._uses.get(constant, (constant, 0))
         self._uses[constant] = constant, uses + 1
         if not uses:
-            self._count(constant, 1)
-            if self.question.kind == "contains" and isinstance(constant, str):
+            self._lengths[len(constant)] += 1
+            if self.question.kind == "contains":
                 self._words.add(constant)
         return constant
 
     def forget(self, constant: Constant) -> None:
         """Undo one `learn`."""
-        if not self.known:
+        if not self.known or not isinstance(constant, str):
             return
         constant, uses = self._uses[constant]
         if uses > 1:
             self._uses[constant] = constant, uses - 1
             return
         del self._uses[constant]
-        self._count(constant, -1)
-        if self.question.kind == "contains" and isinstance(constant, str):
+        self._lengths[len(constant)] -= 1
+        self._lengths = +self._lengths
+        if self.question.kind == "contains":
             self._words.remove(constant)
-
-    def _count(self, constant: Constant, by: int) -> None:
-        """Count the lengths of prefixes, and the widths of cells."""
-        if isinstance(constant, str):
-            self._lengths[len(constant)] += by
-            self._lengths = +self._lengths if by < 0 else self._lengths
-        elif isinstance(constant, tuple):
-            self._widths[constant[0]] += by
-            self._widths = +self._widths if by < 0 else self._widths
 
     def suitable(self, texts: Sequence[str]) -> Set[Constant]:
         """Return constants, among them those of conditions that hold; `texts` are the answer."""
@@ -88,26 +78,13 @@ class Constants:
                 lengths = self._lengths
                 return {text[:size] for text in texts for size in lengths if size <= len(text)}
             case _:
-                return self._cells(list(numbers(texts)))
+                raise AssertionError("names are known from the structure, bounds by extremes")
 
-    def _cells(self, values: list[float]) -> Set[Constant]:
-        """Return the cells that lie between the least and the greatest of some values."""
-        if not values:
-            return frozenset()
-        low, high = min(values), max(values)
-        if not -FARTHEST < low <= high < FARTHEST:
-            return self._uses.keys()
-        places = [(w, place_of(low, w), place_of(high, w)) for w in self._widths]
-        if any(last - first > CELLS for _, first, last in places):
-            return self._uses.keys()
-        return {(w, n) for w, first, last in places for n in range(first, last + 1)}
-
-    def extreme(self, texts: Sequence[str]) -> str | float | None:
-        """Return the value that suits more bounds than any other of an answer; None without."""
-        farthest = min if self.question.kind in ("<", "<=") else max
-        if self.question.numeric:
-            return farthest(numbers(texts), default=None)
-        return farthest(texts, default=None)
+    def extremes(self, texts: Sequence[str]) -> tuple[Constant, Constant] | None:
+        """Return the least and the greatest value of an answer; None if it has none."""
+        numeric = self.question.numeric or self.question.kind == "interval"
+        values: list[Any] = list(numbers(texts) if numeric else texts)
+        return (min(values), max(values)) if values else None
 
 
 def numbers(texts: Sequence[str]) -> Iterator[float]:

@@ -10,13 +10,14 @@ mostly alone, and stands for itself.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
-from collections.abc import Set
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterable, Iterator, Set
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from xscl.language.syntax import Condition
-from xscl.xpath.atoms import Constant, Plan, plan
+from xscl.xpath.atoms import Constant, Kind, Plan, plan
 from xscl.xpath.constants import Constants, Questions
+from xscl.xpath.intervals import Interval, Intervals
 
 FEW = 8
 
@@ -34,8 +35,8 @@ class Probe(Protocol):
     def suitable(self, constants: Constants) -> Set[Constant]:
         """Return the constants that suit the answer."""
 
-    def extreme(self, constants: Constants) -> str | float | None:
-        """Return the value of an answer that suits the most bounds, if it has any."""
+    def extremes(self, constants: Constants) -> tuple[Constant, Constant] | None:
+        """Return the least and the greatest value of an answer, if it has any."""
 
 
 O = TypeVar("O", bound=Owner)  # noqa: E741
@@ -43,48 +44,59 @@ Candidate: TypeAlias = tuple[O, tuple[Condition, ...]]  # and what has not been 
 Branch: TypeAlias = "O | list[Candidate[O]] | Index[O]"  # alone, it is proved
 
 
-class Ordered(Generic[O]):
-    """What is found by bounds, in their order."""
+class Bounded(Generic[O]):
+    """What is found by bounds: one on either side, in their order, or intervals."""
 
-    __slots__ = ("bounds", "branches")
+    __slots__ = ("_bounds", "_branches", "_intervals", "_kind")
 
-    def __init__(self) -> None:
-        self.bounds: list[Any] = []  # all texts, or all numbers
-        self.branches: list[Branch[O]] = []
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._bounds: list[Any] = []  # all texts, or all numbers
+        self._intervals = Intervals() if kind == "interval" else None
+        self._branches: dict[Constant, Branch[O]] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.bounds)
+        return bool(self._branches)
 
     def get(self, bound: Constant) -> Branch[O] | None:
-        at = bisect_left(self.bounds, bound)
-        return self.branches[at] if self.bounds[at : at + 1] == [bound] else None
+        return self._branches.get(bound)
 
     def __setitem__(self, bound: Constant, branch: Branch[O]) -> None:
-        at = bisect_left(self.bounds, bound)
-        if self.bounds[at : at + 1] == [bound]:
-            self.branches[at] = branch
-        else:
-            self.bounds.insert(at, bound)
-            self.branches.insert(at, branch)
+        if bound not in self._branches:
+            if isinstance(bound, Interval):
+                assert self._intervals is not None
+                self._intervals.add(bound)
+            else:
+                insort(self._bounds, bound)
+        self._branches[bound] = branch
 
     def __delitem__(self, bound: Constant) -> None:
-        at = bisect_left(self.bounds, bound)
-        del self.bounds[at], self.branches[at]
+        if isinstance(bound, Interval):
+            assert self._intervals is not None
+            self._intervals.remove(bound)
+        else:
+            del self._bounds[bisect_left(self._bounds, bound)]
+        del self._branches[bound]
 
-    def suiting(self, constants: Constants, value: str | float) -> list[Branch[O]]:
-        """Return what is found by the bounds that a value keeps."""
-        match constants.question.kind:
+    def suiting(self, least: Any, greatest: Any) -> Iterator[Branch[O]]:
+        """Return what is found by the bounds that values keep, given their extremes."""
+        bounds = self._bounds
+        match self._kind:
             case "<":
-                return self.branches[bisect_right(self.bounds, value) :]
+                kept = bounds[bisect_right(bounds, least) :]
             case "<=":
-                return self.branches[bisect_left(self.bounds, value) :]
+                kept = bounds[bisect_left(bounds, least) :]
             case ">":
-                return self.branches[: bisect_left(self.bounds, value)]
+                kept = bounds[: bisect_left(bounds, greatest)]
+            case ">=":
+                kept = bounds[: bisect_right(bounds, greatest)]
             case _:
-                return self.branches[: bisect_right(self.bounds, value)]
+                assert self._intervals is not None
+                kept = self._intervals.kept_by(least, greatest)
+        return map(self._branches.__getitem__, kept)
 
 
-Level: TypeAlias = "dict[Constant, Branch[O]] | Ordered[O]"
+Level: TypeAlias = "dict[Constant, Branch[O]] | Bounded[O]"
 
 
 class Index(Generic[O]):
@@ -116,11 +128,11 @@ class Index(Generic[O]):
             found += self.here
         branch: Branch[O]
         for constants, level in self.levels.items():
-            if isinstance(level, Ordered):
-                value = probe.extreme(constants)
-                branches = [] if value is None else level.suiting(constants, value)
-            else:
-                branches = [level[one] for one in level.keys() & probe.suitable(constants)]
+            branches: Iterable[Branch[O]] = ()
+            if isinstance(level, dict):
+                branches = map(level.__getitem__, level.keys() & probe.suitable(constants))
+            elif (extremes := probe.extremes(constants)) is not None:
+                branches = level.suiting(*extremes)
             for branch in branches:
                 if isinstance(branch, list):
                     found += branch
@@ -137,7 +149,8 @@ class Index(Generic[O]):
             constants = questions[atom.question]
             level = self.levels.get(constants)
             if level is None:
-                level = self.levels[constants] = Ordered() if constants.ordered else {}
+                kind = atom.question.kind
+                level = self.levels[constants] = Bounded(kind) if constants.ordered else {}
             branch = level.get(atom.constant)
             if isinstance(branch, Index):
                 branch._into(questions, owner, planned, depth + 1)
@@ -182,7 +195,7 @@ def _grown(questions: Questions, many: list[Candidate[O]], depth: int) -> Index[
 
 def _left(owner: Owner, planned: Plan, depth: int) -> tuple[Condition, ...]:
     """Return the conditions that the first atoms of a plan do not prove."""
-    proved = {lookup.proves for lookup in planned[:depth]}
+    proved = {number for lookup in planned[:depth] for number in lookup.proves}
     return tuple(c for number, c in enumerate(owner.conditions) if number not in proved)
 
 

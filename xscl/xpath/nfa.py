@@ -17,7 +17,7 @@ documents (`xscl.xpath.shape`) is brought up to date by the `log` of changes.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -32,6 +32,7 @@ _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads 
 
 MEMO_LIMIT = 50_000  # transitions kept before the memory starts afresh
 MEMBERS_LIMIT = 5_000_000  # states in all configurations, likewise
+SEVERAL = 8  # children that are kept without a dictionary
 LOG_LIMIT = 1_000  # changes after which a structure is rather worked out again
 
 
@@ -68,7 +69,7 @@ class Place:
     """
 
     __slots__ = (
-        *("bundle", "children", "conditions", "entries", "parent", "plain", "spots"),
+        *("bundle", "children", "conditions", "deeper", "entries", "parent", "plain", "spots"),
         *("state", "structural", "uses"),
     )
 
@@ -83,22 +84,60 @@ class Place:
             map(is_structural, conditions)
         )
         self.entries: tuple[Entry, ...] = ()
-        self.children: tuple[Place, ...] = ()  # without conditions of their own
+        self.children: tuple[Place, ...] | dict[State, Place] = ()  # without own conditions
         self.spots: tuple[Spot, ...] = ()
+        self.deeper = 0  # spots here and below
         self.bundle: Bundle | None = None  # made when it is first asked for
         self.uses = 0
+
+    def child(self, state: State) -> Place | None:
+        """Return the place of a state that is a child."""
+        if isinstance(self.children, dict):
+            return self.children.get(state)
+        return next((child for child in self.children if child.state is state), None)
+
+    def attach(self, child: Place) -> None:
+        """Take a place as a child."""
+        if not isinstance(self.children, dict):
+            self.children += (child,)
+            if len(self.children) <= SEVERAL:
+                return
+            self.children = {child.state: child for child in self.children}
+        self.children[child.state] = child
+
+    def detach(self, child: Place) -> None:
+        """Let a child go."""
+        if isinstance(self.children, dict):
+            del self.children[child.state]
+        else:
+            self.children = tuple(other for other in self.children if other is not child)
+
+    def deepen(self, by: int) -> None:
+        """Count a spot here, and so below all places above."""
+        place: Place | None = self
+        while place is not None:
+            place.deeper += by
+            place = place.parent
+
+    def children_at(self, states: Mapping[State, object]) -> Iterable[Place]:
+        """Return the children, without most of those whose state is none of these."""
+        children = self.children
+        if isinstance(children, dict):
+            return [children[state] for state in children.keys() & states.keys()]
+        return children
 
     def bundled(self) -> Bundle:
         """Return what is asked for wherever the place matches."""
         if self.bundle is None:
             places = [self]
             for place in places:
-                places.extend(place.children)
+                places.extend(
+                    place.children.values() if isinstance(place.children, dict) else place.children
+                )
             entries = [entry for place in places for entry in place.entries]
             self.bundle = Bundle(
                 tuple(entry for entry in entries if entry.derived is None),
                 tuple(entry for entry in entries if entry.derived is not None),
-                tuple(spot for place in places for spot in place.spots),
             )
         return self.bundle
 
@@ -147,14 +186,10 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """What is asked for at a place and below it, where nothing more is demanded of values.
-
-    And the spots below where more is demanded.
-    """
+    """What is asked for at a place and below it, where nothing more is demanded of values."""
 
     entries: tuple[Entry, ...]
     derived: tuple[Entry, ...]
-    spots: tuple[Spot, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -166,8 +201,8 @@ class Configuration:
     next: dict[Symbol, Configuration] = field(default_factory=dict)
 
 
-Change: TypeAlias = "Entry | Spot | int"
-"""What a known structure has to learn: an entry, a spot, or a pair that is not asked for now."""
+Change: TypeAlias = "State | Entry | Spot | int"
+"""What a known structure has to learn: what is new, or a pair that is not asked for any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,7 +333,9 @@ class Automaton:
 
     def _below(self, place: Place, step: Step) -> Place:
         """Return the place that a step leads to."""
-        state = self._transitions.edge(place.state, step)
+        state, new = self._transitions.edge(place.state, step)
+        if new:
+            self._learn(state)
         if step.conditions:
             return self._conditional(place, state, step.conditions)
         if place.plain:
@@ -306,13 +343,12 @@ class Automaton:
                 state.plain = Place(state, place, ())
                 state.places += 1
             return state.plain
-        for child in place.children:
-            if child.state is state:
-                return child
-        child = Place(state, place, ())
-        state.places += 1
-        place.children += (child,)
-        return child
+        found = place.child(state)
+        if found is None:
+            found = Place(state, place, ())
+            state.places += 1
+            place.attach(found)
+        return found
 
     def _conditional(self, parent: Place, state: State, conditions: tuple[Condition, ...]) -> Place:
         spot = state.spot if parent.plain else _spot_of(parent, state)
@@ -322,6 +358,7 @@ class Automaton:
                 state.spot = spot
             else:
                 parent.spots += (spot,)
+                parent.deepen(1)
         conditions = tuple(map(self._shared, conditions))
         place = spot.places.get(conditions)
         if place is None:
@@ -367,15 +404,18 @@ class Automaton:
         if place is state.plain:
             state.plain = None
         elif not place.conditions:
-            parent.children = tuple(child for child in parent.children if child is not place)
+            parent.detach(place)
         else:
             spot = state.spot if parent.plain else _spot_of(parent, state)
             assert spot is not None, "a place with conditions has a spot"
             del spot.places[place.conditions]
             self._index(spot, place).remove(self._questions, place)
             if not spot.places:
-                state.spot = None if spot is state.spot else state.spot
-                parent.spots = tuple(other for other in parent.spots if other is not spot)
+                if parent.plain:
+                    state.spot = None
+                else:
+                    parent.spots = tuple(other for other in parent.spots if other is not spot)
+                    parent.deepen(-1)
         state.places -= 1
         if not state.places:
             self._transitions.unlink(state)
@@ -448,23 +488,24 @@ class Transitions:
         self._states = 0
         self._dead = 0  # states that are unlinked, and may be in configurations
 
-    def edge(self, state: State, step: Step) -> State:
-        """Return the state that a step leads to, made if there is none."""
+    def edge(self, state: State, step: Step) -> tuple[State, bool]:
+        """Return the state that a step leads to, and whether there was none so far."""
         edges = state.below if step.descendant else state.children
         key = key_of(step.attribute, step.test)
-        target = None if edges is None else edges.get(key)
-        if target is None:
-            self._outdate(state, step.descendant, key)
-            target = State(state, replace(step, conditions=(), variable=None, derived=None))
-            if edges is None:
-                edges = {}
-                if step.descendant:
-                    state.below = edges
-                else:
-                    state.children = edges
-            edges[key] = target
-            self._states += 1
-        return target
+        known = None if edges is None else edges.get(key)
+        if known is not None:
+            return known, False
+        self._outdate(state, step.descendant, key)
+        target = State(state, replace(step, conditions=(), variable=None, derived=None))
+        if edges is None:
+            edges = {}
+            if step.descendant:
+                state.below = edges
+            else:
+                state.children = edges
+        edges[key] = target
+        self._states += 1
+        return target, True
 
     def unlink(self, state: State) -> None:
         """Take a state away; configurations may keep it, but nothing is asked for there."""

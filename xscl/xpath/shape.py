@@ -87,14 +87,8 @@ class Shape:
     # -- Nodes -----------------------------------------------------------------------------
 
     def reach(self, state: State) -> Sequence[int]:
-        """Return the nodes that reach a state, ascending; it may be younger than the shape."""
-        nodes = self.found.get(state)
-        if nodes is None:
-            nodes = ()
-            if state.parent is not None:
-                nodes = self.structure.step(state.step, self.reach(state.parent))
-            self.found[state] = nodes
-        return nodes
+        """Return the nodes that reach a state, ascending."""
+        return self.found.get(state, ())
 
     def matching(self, place: Place) -> Sequence[int]:
         """Return the nodes that match a structural place, ascending."""
@@ -182,7 +176,7 @@ class Shape:
         """Note that nodes match a place, and find what matches below."""
         self._matched[place] = nodes
         entries.extend((entry, nodes) for entry in place.entries)
-        for child in place.children:
+        for child in place.children_at(self.found):
             if below := self.under(child.state, nodes):
                 self._descend(child, below, entries)
         for spot in place.spots:
@@ -224,7 +218,11 @@ class Shape:
         added: dict[int, Entry] = {}
         gone: set[int] = set()
         for change in changes:
-            if isinstance(change, Spot):
+            if isinstance(change, State):
+                assert change.parent is not None, "a stream's own state is there from the start"
+                if reached := self.structure.step(change.step, self.reach(change.parent)):
+                    self.found[change] = reached
+            elif isinstance(change, Spot):
                 if change.places and (
                     nodes := self.under(change.state, self.matching(change.parent))
                 ):
@@ -248,8 +246,21 @@ def bindings(
     nodes: Sequence[int],
     parents: Sequence[int],
     matching: Callable[[Place], Collection[int]],
+) -> Iterable[tuple[int, int]]:
+    """Return the bindings of a pair of variables, given the nodes that match the second."""
+    if entry.distance == 1:
+        return [(parents[node], node) for node in nodes]
+    if entry.distance == 0:
+        return [(node, node) for node in nodes]
+    return _far_bindings(entry, nodes, parents, matching)
+
+
+def _far_bindings(
+    entry: Entry,
+    nodes: Sequence[int],
+    parents: Sequence[int],
+    matching: Callable[[Place], Collection[int]],
 ) -> Iterator[tuple[int, int]]:
-    """Yield the bindings of a pair of variables, given the nodes that match the second."""
     if entry.distance is not None:
         for node in nodes:
             upper = node
@@ -331,7 +342,7 @@ class _Names:
     def suitable(self, constants: Constants) -> Set[Constant]:
         return self._structure.answer(constants.question.kind, self._node)
 
-    def extreme(self, constants: Constants) -> str | float | None:
+    def extremes(self, constants: Constants) -> tuple[Constant, Constant] | None:
         raise AssertionError("structural places have no bounds")
 
 

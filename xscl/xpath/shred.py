@@ -13,7 +13,7 @@ two hold between these very nodes.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,8 @@ from xscl.xpath.nfa import Automaton, Entry, Place, Spot, State
 from xscl.xpath.shape import Bundled, Column, Rows, Shape, bindings, columns, matches, shape_of
 from xscl.xpath.structure import outline
 from xscl.xpath.values import Attribute, Item, compares, string_value
+
+MANY, TOO_MANY = 3, 64  # branches of a place, between which its rows are remembered
 
 
 def run(automaton: Automaton, streams: tuple[str, ...], root: etree._Element) -> Walk | None:
@@ -110,11 +112,18 @@ class Walk:
                 elif known[-1] != node:  # found by two alternatives of an OR
                     hits[place] = (*known, node)
         for place in matched:
-            for lower in (place.bundle or place.bundled()).spots:
-                if lower.valued is not None:
-                    below = self.shape.under(lower.state, self.matching(lower.parent))
-                    if below:
-                        self.search(lower, below)
+            if place.deeper:
+                self._look_below(place, hits[place])
+
+    def _look_below(self, place: Place, nodes: Sequence[int]) -> None:
+        """Find what matches below a place that matches some nodes."""
+        under = self.shape.under
+        for spot in place.spots:
+            if spot.valued is not None and (below := under(spot.state, nodes)):
+                self.search(spot, below)
+        for child in place.children_at(self.shape.found):
+            if child.deeper and (below := under(child.state, nodes)):
+                self._look_below(child, below)
 
     def _hold(self, conditions: tuple[Condition, ...], node: int) -> bool:
         """Whether conditions hold at a node, each tried once."""
@@ -146,8 +155,8 @@ class Walk:
             return shape.bundles.rows(shape, bundle, place, nodes[0])
         return columns(bundle.entries, shape.structure.parents, self.matching)
 
-    def bindings(self, entry: Entry) -> Iterator[tuple[int, int]]:
-        """Yield the bindings of a pair of variables."""
+    def bindings(self, entry: Entry) -> Iterable[tuple[int, int]]:
+        """Return the bindings of a pair of variables."""
         nodes = self.matching(entry.second)
         return bindings(entry, nodes, self.shape.structure.parents, self.matching)
 
@@ -165,12 +174,13 @@ class Walk:
 class _Answers:
     """A node that answers an index, each question once."""
 
-    __slots__ = ("_known", "_node", "_walk")
+    __slots__ = ("_known", "_node", "_texts", "_walk")
 
     def __init__(self, walk: Walk, node: int) -> None:
         self._walk = walk
         self._node = node
         self._known: dict[Constants, Set[Constant]] = {}
+        self._texts: dict[int, list[str]] = {}  # by the paths of questions, which are kept there
 
     def suitable(self, constants: Constants) -> Set[Constant]:
         """Return the constants that suit the node's answer."""
@@ -184,20 +194,22 @@ class _Answers:
             self._known[constants] = known
         return known
 
-    def extreme(self, constants: Constants) -> str | float | None:
-        """Return the value of the node's answer that suits the most bounds."""
-        return constants.extreme(self._asked(constants))
+    def extremes(self, constants: Constants) -> tuple[Constant, Constant] | None:
+        """Return the least and the greatest value of the node's answer."""
+        return constants.extremes(self._asked(constants))
 
     def _asked(self, constants: Constants) -> list[str]:
         """Return the node's answer."""
-        walk, question = self._walk, constants.question
-        if constants.plain:
-            texts = walk.texts(question.path, self._node)
-        else:
-            texts = [string_value(item) for item in select(question.path, walk.item(self._node))]
-        if question.first:
-            return texts[:1] or [""]
-        return texts
+        path = constants.question.path
+        texts = self._texts.get(id(path))
+        if texts is None:
+            walk, node = self._walk, self._node
+            if constants.plain:
+                texts = walk.texts(path, node)
+            else:
+                texts = [string_value(item) for item in select(path, walk.item(node))]
+            self._texts[id(path)] = texts
+        return texts[:1] or [""] if constants.question.first else texts
 
 
 class _Numbered(dict[str, int]):
@@ -254,6 +266,9 @@ class Columns:
         for entry in shape.derived:
             self._derived(entry, walk, value)
         for place, nodes in walk.hits.items():
+            if not MANY <= len(place.children) < TOO_MANY:
+                self._add_below(place, nodes, walk, value)
+                continue
             found, uppers, lowers, wanted = walk.rows(place, nodes)
             pairs += found
             firsts += uppers
@@ -263,6 +278,41 @@ class Columns:
                 self._derived(entry, walk, value)
         self._docs += array("q", (doc,)) * (len(pairs) - before)
         self._occurring += value.numbers()
+
+    def _add_below(self, place: Place, nodes: Sequence[int], walk: Walk, value: _Values) -> None:
+        """Add the rows of what is asked for at a place that matches, and below it."""
+        if place.entries:
+            self._add(place.entries, nodes, walk, value)
+        shape = walk.shape
+        children = place.children
+        for child in children if isinstance(children, tuple) else place.children_at(shape.found):
+            if below := shape.under(child.state, nodes):
+                if child.children:
+                    self._add_below(child, below, walk, value)
+                else:
+                    self._add(child.entries, below, walk, value)
+
+    def _add(
+        self, entries: Iterable[Entry], nodes: Sequence[int], walk: Walk, value: _Values
+    ) -> None:
+        """Add the rows of entries, given the nodes that match the second variable of each."""
+        pairs, firsts, seconds, values = self._bindings
+        parents = walk.shape.structure.parents
+        for entry in entries:
+            if entry.derived is not None:
+                self._derived(entry, walk, value)
+            elif entry.distance == 1:
+                for node in nodes:
+                    pairs.append(entry.pair)
+                    firsts.append(parents[node])
+                    seconds.append(node)
+                    values.append(value[node] if entry.valued else -1)
+            else:
+                for first, second in bindings(entry, nodes, parents, walk.matching):
+                    pairs.append(entry.pair)
+                    firsts.append(first)
+                    seconds.append(second)
+                    values.append(value[second] if entry.valued else -1)
 
     def _derived(self, entry: Entry, walk: Walk, value: _Values) -> None:
         """Add the rows of an entry for derived nodes, and note their values."""

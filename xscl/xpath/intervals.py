@@ -1,0 +1,85 @@
+"""Which of many intervals some numbers keep: by the cells that the intervals are in.
+
+A number is in one *cell* of each width, a power of two.  An interval is in at
+most two cells of the width next to its own, and at least a third of such a
+pair; so for each width in use there is one look-up by hash, and what it finds
+are not many more intervals than those asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from typing import NamedTuple
+
+NARROWEST = -40  # the least width of cells, as a power of two
+FARTHEST = 1e200  # numbers beyond are in no cell
+
+
+class Interval(NamedTuple):
+    """Numbers between two bounds, which are outside where they are `open`."""
+
+    low: float
+    low_open: bool
+    high: float
+    high_open: bool
+
+    def kept_by(self, least: float, greatest: float) -> bool:
+        """Whether some number is above the lower bound, and some below the upper one."""
+        return (greatest > self.low or (greatest == self.low and not self.low_open)) and (
+            least < self.high or (least == self.high and not self.high_open)
+        )
+
+
+Cell = tuple[int, int]  # (w, n): the numbers from n * 2^w up to (n + 1) * 2^w
+
+
+class Intervals:
+    """A set of intervals."""
+
+    __slots__ = ("_cells", "_known", "_widths")
+
+    def __init__(self) -> None:
+        self._known: set[Interval] = set()
+        self._cells: dict[Cell, list[Interval]] = {}
+        self._widths: Counter[int] = Counter()
+
+    def add(self, interval: Interval) -> None:
+        """Put in an interval that is not there."""
+        self._known.add(interval)
+        for cell in _cells(interval):
+            self._cells.setdefault(cell, []).append(interval)
+            self._widths[cell[0]] += 1
+
+    def remove(self, interval: Interval) -> None:
+        """Take out an interval."""
+        self._known.remove(interval)
+        for cell in _cells(interval):
+            self._cells[cell].remove(interval)
+            if not self._cells[cell]:
+                del self._cells[cell]
+            self._widths[cell[0]] -= 1
+        self._widths = +self._widths
+
+    def kept_by(self, least: float, greatest: float) -> list[Interval]:
+        """Return the intervals that numbers keep, given the least and the greatest of them."""
+        candidates: set[Interval] | list[Interval] = self._known
+        if least == greatest and abs(least) < FARTHEST:
+            candidates = [
+                interval
+                for width in self._widths
+                for interval in self._cells.get((width, _place(least, width)), ())
+            ]
+        return [interval for interval in candidates if interval.kept_by(least, greatest)]
+
+
+def _cells(interval: Interval) -> list[Cell]:
+    """Return the cells that an interval is in, one or two."""
+    low, _, high, _ = interval
+    width = max(math.frexp(high - low)[1], NARROWEST)
+    return [(width, n) for n in range(_place(low, width), _place(high, width) + 1)]
+
+
+def _place(number: float, width: int) -> int:
+    """Return which cell of a width a number is in."""
+    return math.floor(math.ldexp(number, -width))
