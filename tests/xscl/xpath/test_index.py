@@ -122,17 +122,21 @@ def test_one_more_block_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch
     assert sorted(tuple(row.values()) for row in rows) == [(2, 100, 1, 3), (2, 101, 2, 2)]
 
 
-def test_a_place_with_many_branches_loses_them_one_by_one() -> None:
+def test_a_place_gets_many_branches_and_loses_them_one_by_one() -> None:
     automaton = Automaton()
     upper = parse_block("S//a[./b0 = 'x']")
     root = etree.fromstring("<a>" + "".join(f"<b{n}>x</b{n}>" for n in range(100)) + "</a>")
-    for number in range(100):
-        automaton.add(number, upper, parse_block(f"S//a[./b0 = 'x']/b{number}"), valued=True)
-    for number in range(100):
+
+    def found() -> list[int]:
         columns = Columns()
         columns.add(automaton, 1, ("S",), root)
-        found = columns.tables()[0]["pair"].to_pylist()
-        assert sorted(found) == list(range(number, 100))
+        return sorted(columns.tables()[0]["pair"].to_pylist())
+
+    for number in range(100):
+        automaton.add(number, upper, parse_block(f"S//a[./b0 = 'x']/b{number}"), valued=True)
+        assert found() == list(range(number + 1))
+    for number in range(100):
+        assert found() == list(range(number, 100))
         automaton.remove(number)
     assert automaton.start(("S",)) is None
 
