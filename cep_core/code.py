@@ -197,7 +197,9 @@ def row_maker(
     """
     writer = Writer(functions, binary, lambda slot: f"k[{slot}]")
     values = "".join(f"{_value(writer, column)}, " for column in columns)
-    quick: RowMaker = function_of(f"def made(a, b, k):\n    return ({times}, {values})", writer.names)
+    quick: RowMaker = function_of(
+        f"def made(a, b, k):\n    return ({times}, {values})", writer.names
+    )
     head: RowMaker = function_of(f"def made(a, b, k):\n    return ({times})", {})
     single = [
         function_of(f"def made(a, b, k):\n    return {_value(writer, column)}", writer.names)

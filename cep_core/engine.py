@@ -33,7 +33,8 @@ from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Found
 from cep_core.mop import Operator
 from cep_core.operators.state import State
-from cep_core.plan import Builder, Options, Plan
+from cep_core.options import Options
+from cep_core.plan import Builder, Plan
 from cep_core.predicates import Shapes
 from cep_core.queries import Queries, Query
 from cep_core.rules import ALL_RULES, Rule
