@@ -22,6 +22,7 @@ from cep_core.algebra import (
     Union,
     WindowAggregate,
     WindowJoin,
+    streams_of,
 )
 from cep_core.algebra import Sequence as SequenceNode
 from cep_core.events import written
@@ -202,17 +203,26 @@ def part_in_words(part: Part, node: SequenceScan) -> str:
 def _scan(node: SequenceScan, said: Said) -> str:
     names = [part_in_words(part, node) for part in node.parts]
     say = Words(said, (), names, False)
-    inputs = [f"#{one.input + 1}{'+' if one.repeated else ''}" for one in node.components]
+    inputs = [
+        f"{_read(node.inputs[one.input])}{'+' if one.repeated else ''}" for one in node.components
+    ]
     window = f", {say.duration(node.window)}" if node.window is not None else ""
     strategy = _STRATEGIES[node.strategy]
     return f"SEQ({', '.join(inputs)}){{{strategy}{say(node.predicate)}{window}}}"
+
+
+def _read(node: Node) -> str:
+    """Return the streams of an input, without what is done to them."""
+    names = list(streams_of(node))
+    return names[0] if len(names) == 1 else f"ANY({', '.join(names)})"
 
 
 def _negative(source: Node, input: Node, one: NegativeComponent, said: Said) -> str:
     names = source.schema.names
     where = [] if one.after is None else [f"after {names[one.after]}"]
     where += [] if one.before is None else [f"before {names[one.before]}"]
-    return f"{{{_binary(source, input, said)(one.predicate)}}} {' and '.join(where)}"
+    condition = _binary(source, input, said)(one.predicate)
+    return f"{_read(input)}{{{condition}}} {' and '.join(where)}"
 
 
 def _iterate(node: Iterate, said: Said) -> str:

@@ -143,9 +143,9 @@ class MultiStacks(SequenceScan):
             if component:
                 under = stacks[component - 1]
                 rip = under.before(row) + under.gone
-            if self._scan_windows and stack.starts:
-                if stack.starts[len(stack.starts) >> 1] <= oldest:
-                    stack.prune(oldest)
+            starts = stack.starts
+            if self._scan_windows and starts and starts[len(starts) >> 1] <= oldest:
+                stack.prune(oldest)
             stack.push(row, rip, start)
 
     def _latest_start(self, component: int, row: Row, values: list[Any]) -> int | None:

@@ -9,7 +9,8 @@ deadline is met as in `operators/absence`: a timer for the tick before asks for 
 epoch, so that the m-op takes its turn by depth.
 
 With intervals, a row b cancels between the times s and e iff s < b.t0 and b.t1 < e; at the start
-iff last.t1 - T < b.t1 and b.t1 < first.t0; at the end iff last.t1 < b.t0 and b.t1 <= first.t1 + T - 1.
+iff last.t1 - T < b.t1 and b.t1 < first.t0; at the end iff last.t1 < b.t0 and
+b.t1 <= first.t1 + T - 1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from cep_core.channels import Channel, Members, Port, members_of, slots_of, with
 from cep_core.events import VALUES, Row
 from cep_core.mop import MOp, Number, Operator, Wanted, Wire
 from cep_core.mop import State as Saved
-from cep_core.predicates import Definition, is_proper, values_of
+from cep_core.predicates import Definition, Shape, is_proper, values_of
 from cep_core.runtime import BEGINNING, END
 from cep_core.text import counted
 
@@ -57,10 +58,10 @@ class Cancelling:
         self._left_key: Callable[[Row], Any] | None = None
         self._right_key: Callable[[Row], Any] | None = None
         self._several = False
-        if indexed and len(shape.disjuncts) == 1 and shape.disjuncts[0].joins:
-            joins = shape.disjuncts[0].joins
-            self._left_key = values_of([left for left, _, _ in joins])
-            self._right_key = values_of([right for _, right, _ in joins])
+        joins = _joins(shape) if indexed else []
+        if joins:
+            self._left_key = values_of([left for left, _ in joins])
+            self._right_key = values_of([right for _, right in joins])
             self._several = len(joins) > 1
         self.hashed = self._left_key is not None
         self.partitions: dict[int, dict[Any, list[Row]]] = {}
@@ -86,11 +87,10 @@ class Cancelling:
             places = [place for place in partitions if begin <= place <= end]
         for place in places:
             rows = partitions.get(place)
-            if rows is not None:
-                for one in rows.get(key, ()):
-                    if after < one[0] and oldest < one[1] <= newest:
-                        if self._holds(row, one, self._constants):
-                            return True
+            for one in () if rows is None else rows.get(key, ()):
+                timely = after < one[0] and oldest < one[1] <= newest
+                if timely and self._holds(row, one, self._constants):
+                    return True
         return False
 
     def drop(self, oldest: int) -> None:
@@ -103,6 +103,12 @@ class Cancelling:
         for place in sorted(self.partitions):
             for rows in self.partitions[place].values():
                 yield from rows
+
+
+def _joins(shape: Shape) -> list[tuple[int, int]]:
+    """Return the equalities of a row and what cancels it that all disjuncts ask for."""
+    found = [{(left, right) for left, right, _ in one.joins} for one in shape.disjuncts]
+    return sorted(set.intersection(*found)) if found else []
 
 
 class Negation(MOp):
