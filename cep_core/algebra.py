@@ -55,7 +55,8 @@ from cep_core.expressions import (
 Strategy: TypeAlias = Literal["any", "next", "strict", "partition"]
 RunAggregate: TypeAlias = Literal["COUNT", "SUM", "AVG", "MIN", "MAX"]
 Role: TypeAlias = (
-    Literal["value", "current", "previous", "first", "last", "start", "end"] | RunAggregate
+    Literal["value", "current", "previous", "first", "last", "start", "first_end", "end"]
+    | RunAggregate
 )
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMIN", "ARGMAX")
 
@@ -207,8 +208,8 @@ class Part:
 
     ``value`` is attribute ``index`` of a single row; of a run ``current`` is that of each of its
     rows, ``previous`` of the one before, ``first`` and ``last`` of these.  ``start`` is the t0 of
-    the first row, ``end`` the t1 of the last.  An aggregate is over a whole run, without ``index``
-    over its rows; with ``before`` over what precedes the current row.
+    the first row, ``first_end`` its t1, ``end`` the t1 of the last.  An aggregate is over a whole
+    run, without ``index`` over its rows; with ``before`` over what precedes the current row.
     """
 
     component: int

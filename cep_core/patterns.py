@@ -142,7 +142,7 @@ def part_type(
     _require_place(part.component, len(components), "component", span)
     component = components[part.component]
     role, index = part.role, part.index
-    if role in ("start", "end"):
+    if role in ("start", "first_end", "end"):
         return int
     if component.repeated is (role == "value"):
         what = "a run" if component.repeated else "a single row"

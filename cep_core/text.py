@@ -193,7 +193,7 @@ def part_in_words(part: Part, node: SequenceScan) -> str:
             return f"{number}[1].{name}"
         case "last":
             return f"{number}[last].{name}"
-        case "start" | "end":
+        case "start" | "first_end" | "end":
             return f"{number}.{part.role}"
         case role:
             run = f"{number}[{'..i-1' if part.before else ''}]"

@@ -89,7 +89,7 @@ class _Parser:
     functions: Mapping[str, Function]
     reads: dict[str, None] = field(default_factory=dict)
     variables: Variables = field(default_factory=lambda: Variables(()))
-    tests: list[str] = field(default_factory=list)  # attributes in brackets
+    tests: dict[str, Expression] = field(default_factory=dict)  # attributes in brackets
 
     def whole(self) -> Prepared:
         """Read the text."""
@@ -101,7 +101,7 @@ class _Parser:
         strategy, condition = self._where()
         window = self._within()
         lowering = _Lowering(self.variables, self.functions, window, strategy, pattern)
-        lowering.partition = self._partition(strategy, pattern)
+        lowering.partition = self._partition(strategy, condition, pattern)
         items = self._return()
         publishes = self._publish()
         reader.take_sign(";")
@@ -368,18 +368,21 @@ class _Parser:
         return And(tuple(found), span=Span(opened.start, closed.end)) if found[1:] else found[0]
 
     def _tested(self, name: str, value: Expression | None, span: Span) -> Expression:
+        test = self.variables.equivalence(name, value, span)
         if value is None:
-            self.tests.append(name)
-        return self.variables.equivalence(name, value, span)
+            self.tests[name] = self.variables.lenient(test)
+        return test
 
-    def _partition(self, strategy: Strategy, span: Span) -> tuple[str, ...]:
+    def _partition(self, strategy: Strategy, condition: Expression, span: Span) -> tuple[str, ...]:
         """Return the attributes that make partitions of contiguous events."""
         if strategy != "partition":
             return ()
+        asked = set(patterns.conjuncts_of(condition))
         common = [
             name
-            for name in dict.fromkeys(self.tests)
-            if all(v.has(name) and name not in v.lacking for v in self.variables.positive())
+            for name, test in self.tests.items()
+            if asked.issuperset(patterns.conjuncts_of(test))
+            and all(v.has(name) and name not in v.lacking for v in self.variables.positive())
         ]
         if not common:
             raise AlgebraError(
@@ -557,7 +560,7 @@ class _Lowering:
         for one in negative:
             found += [time for time in self._around(one) if time is not None]
         if negative:
-            found.append(Reference(self.variables.positive()[0], "end", None))
+            found.append(Reference(self.variables.positive()[0], "first_end", None))
         return found
 
     def _around(self, variable: Variable) -> tuple[Reference | None, Reference | None]:
@@ -634,7 +637,7 @@ class _Lowering:
                     None if before is None else position[before],
                 )
             )
-        first = position[Reference(self.variables.positive()[0], "end", None)]
+        first = position[Reference(self.variables.positive()[0], "first_end", None)]
         inputs = [one.node for one in negative]
         return patterns.negation(
             scan, inputs, components, first, self.window, self.functions, self.span

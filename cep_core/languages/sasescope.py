@@ -82,7 +82,7 @@ class Reference(NamedTuple):
         if role in RUN_AGGREGATES:
             return f"{role}({name}[{'..i-1' if self.before else ''}]{attribute})"
         index = {role: text for text, role in _INDEXES.items()}.get(role)
-        if role in ("start", "end"):
+        if role in ("start", "first_end", "end"):
             return f"{name}.#{role}"
         return f"{name}[{index}]{attribute}" if index else f"{name}{attribute}"
 

@@ -73,7 +73,7 @@ def _source(part: Part, row: str = "e{}") -> str:
     match part.role:
         case "start":
             return f"{name}[0]"
-        case "end":
+        case "first_end" | "end":
             return f"{name}[1]"
         case _:
             return attribute(name, part)

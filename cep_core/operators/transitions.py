@@ -94,12 +94,16 @@ class Transitions:
         if component == current and not part.before:
             if role in ("value", "current") or (role == "first" and begins):
                 return attribute("x", part)
-            if role in ("start", "end"):  # of a single row, or of a run that begins
-                return "x[1]" if role == "end" else "x[0]" if begins else f"{cell}[0][0]"
+            if role == "end":
+                return "x[1]"
+            if begins and role in ("start", "first_end"):
+                return "x[0]" if role == "start" else "x[1]"
         repeated = self._pattern.components[component].repeated
         match role:
             case "start":
                 return f"{cell}[0][0]" if repeated else f"{cell}[0]"
+            case "first_end":
+                return f"{cell}[0][1]" if repeated else f"{cell}[1]"
             case "end":
                 return f"{cell}[1][1]" if repeated else f"{cell}[1]"
             case "first":
