@@ -96,29 +96,39 @@ def negation(
     inputs: Sequence[Node],
     negatives: Sequence[NegativeComponent],
     first: int,
-    window: Expression | None = None,
     functions: Functions = FUNCTIONS,
     span: Span | None = None,
 ) -> Negation:
-    """Return SEQ_WITHOUT over rows that have the times of their parts as columns."""
+    """Return SEQ_WITHOUT over a sequence that puts out the times of its parts, in its window."""
+    if not isinstance(source, SequenceScan):
+        raise AlgebraError("a negation is over a sequence", span=span)
     if not negatives or len(inputs) != len(negatives):
         raise AlgebraError("a negation has one input for each negative", span=span)
+    single = not source.components[0].repeated
+    _require_time(source, first, ("first_end", "end") if single else ("first_end",), span)
+    if source.parts[first].component != 0:
+        raise AlgebraError("a window begins with the first component", span=span)
     for node, one in zip(inputs, negatives, strict=True):
         require(one.predicate, {1: source.schema.types, 2: node.schema.types}, functions)
-        for column in (first, one.after, one.before):
+        for column, role in ((one.after, "end"), (one.before, "start")):
             if column is not None:
-                _require_place(column, len(source.schema), "column", span)
-                if source.schema.types[column] is not int:
-                    raise AlgebraError("a time is a whole number of ticks", span=span)
-        if (one.after is None or one.before is None) and window is None:
+                _require_time(source, column, (role,), span)
+        if (one.after is None or one.before is None) and source.window is None:
             raise AlgebraError(
                 "what is negated at the start or end of a sequence needs a window",
                 hint="add WITHIN and a duration",
                 span=span,
             )
-    if window is not None:
-        require_window(window, functions)
-    return Negation(source, tuple(inputs), tuple(negatives), first, window, source.schema)
+    return Negation(source, tuple(inputs), tuple(negatives), first, source.window, source.schema)
+
+
+def _require_time(
+    source: SequenceScan, column: int, roles: tuple[str, ...], span: Span | None
+) -> None:
+    _require_place(column, len(source.schema), "column", span)
+    role = source.parts[column].role
+    if role not in roles:
+        raise AlgebraError(f"the {role} of a part is not its {' or '.join(roles)}", span=span)
 
 
 def conjuncts_of(predicate: Expression) -> list[Expression]:

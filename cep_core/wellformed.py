@@ -150,11 +150,12 @@ class _Builder:
                     *([self.made(one) for one in inputs], components, parts, names, predicate),
                     *(window, strategy, partition, functions),
                 )
-            case Negation(source, inputs, negatives, first, window):
+            case Negation(source, inputs, negatives, first):
                 sources = [self.made(one) for one in inputs]
-                return patterns.negation(
-                    self.made(source), sources, negatives, first, window, functions
-                )
+                without = patterns.negation(self.made(source), sources, negatives, first, functions)
+                if without.window != node.window:
+                    raise AlgebraError("a negation has the window of its sequence")
+                return without
             case _:
                 assert_never(node)
 

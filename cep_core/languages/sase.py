@@ -639,9 +639,7 @@ class _Lowering:
             )
         first = position[Reference(self.variables.positive()[0], "first_end", None)]
         inputs = [one.node for one in negative]
-        return patterns.negation(
-            scan, inputs, components, first, self.window, self.functions, self.span
-        )
+        return patterns.negation(scan, inputs, components, first, self.functions, self.span)
 
 
 def _over(node: Expression, places: Mapping[int, Column]) -> Expression:

@@ -266,6 +266,8 @@ class Runs(MOp):
         pattern = self.pattern
         conjuncts = list(pattern.conjuncts)
         self._tests = 0
+        if self._size == 1 and not self._repeated[0]:
+            return conjuncts  # nothing follows, so nothing need be of one partition
         if self._strategy == "partition":
             self._inputs_keys = [
                 None if columns is None else key_function(columns) for columns in pattern.partition

@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -382,9 +382,10 @@ class _Meaning:
                 if self._negated_in(part) == item.name
             ]
             for event in self.events:
-                if event.type in item.types and self._between(event, place, rows, path):
-                    if all(self._true(one, {**rows, item.name: [event]}) for one in conditions):
-                        return False
+                there = event.type in item.types and self._between(event, place, rows, path)
+                bound = {**rows, item.name: [event]}
+                if there and all(self._true(one, bound) for one in conditions):
+                    return False
         return True
 
     def _between(
@@ -447,7 +448,7 @@ def _sequences(
 
 
 def _follow(run: Sequence[Happened]) -> bool:
-    return all(one.t1 < other.t0 for one, other in zip(run, run[1:], strict=False))
+    return all(one.t1 < other.t0 for one, other in pairwise(run))
 
 
 def _terms(condition: Condition) -> Iterator[Term]:

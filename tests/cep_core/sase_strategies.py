@@ -36,8 +36,8 @@ SCHEMAS: Mapping[str, Schema] = {
 }
 TYPES = {name: schema.names for name, schema in SCHEMAS.items()}
 _VALUES: Mapping[str, tuple[Any, ...]] = {
-    "id": (1, 2, 1, 2, 1, 2, None),
-    "v": (1.0, 2.0, 0.5, 3, 1.0, 2.0, None, NAN),
+    "id": (1, 1, 1, 1, 2, 2, 2, None),
+    "v": (1.0, 2.0, 0.5, 3, 1.0, 2.0, 1.0, 2.0, None, NAN),
     "s": ("a", "b"),
     "w": (1, 2, 3),
 }
@@ -69,7 +69,7 @@ def cases(draw: st.DrawFn) -> Case:
     lateness = choose.of(0, 0, 2)
     streams = [Declared(name, schema, lateness) for name, schema in SCHEMAS.items()]
     runs = sum(item.repeated for item in found.items)
-    number = choose.number(4, 14 - 3 * runs)
+    number = choose.number(6, 15 - 3 * runs)
     named = [name for item in found.items for name in item.types]
     events = in_order(choose, streams, [event(choose, named) for _ in range(number)])
     cuts = tuple(sorted({choose.number(0, number) for _ in range(choose.number(0, 3))}))
@@ -105,7 +105,7 @@ def query(choose: Choice) -> Query:
         conditions.append(Same("id"))
     conditions += [condition(choose, items) for _ in range(choose.of(0, 1, 1, 2))]
     ends = items[0].negated or items[-1].negated
-    window = choose.number(1, 12) if ends or choose.often(4) else None
+    window = choose.of(1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 12) if ends or choose.often(4) else None
     returned = () if choose.often(3) else returning(choose, items)
     return Query(tuple(items), tuple(conditions), window, strategy, returned)
 
@@ -222,7 +222,11 @@ def returning(choose: Choice, items: Sequence[Item]) -> tuple[tuple[str, Term], 
         attribute = TYPES[item.types[0]][choose.number(0, 1)]
         term: Term = Attribute(item.name, attribute)
         if item.repeated:
-            first = Attribute(item.name, attribute, choose.of("1", "last"))
-            term = choose.of(first, Over("COUNT", item.name), over(choose, item, attribute, False))
+            options: list[Term] = [
+                Attribute(item.name, attribute, choose.of("1", "last")),
+                Over("COUNT", item.name),
+                over(choose, item, attribute, False),
+            ]
+            term = choose.of(*options)
         found.append((f"r{len(found)}", term))
     return tuple(found)

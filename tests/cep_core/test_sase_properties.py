@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import HealthCheck, given, settings
@@ -53,7 +54,7 @@ def found_by(found: Sequence[Match]) -> list[tuple[Any, ...]]:
 def batches(case: Case) -> list[list[Event]]:
     """Return the events as they are pushed."""
     ends = [0, *case.cuts, len(case.events)]
-    return [list(case.events[a:b]) for a, b in zip(ends, ends[1:], strict=False)]
+    return [list(case.events[a:b]) for a, b in pairwise(ends)]
 
 
 def features(case: Case, found: Sequence[tuple[Any, ...]]) -> set[str]:
