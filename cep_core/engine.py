@@ -346,6 +346,24 @@ class Engine:
     # -- inside ----------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
+        clock = self.clock
+        if type(event) is Event and type(event.stream) is str:
+            base = self._streams.by_name.get(event.stream)
+            if base is not None and base.fits(event):
+                _, values, t0, end, _ = event
+                t1 = t0 if end is None else end
+                row = (t0, t1, clock.arrivals, *values)
+                clock.arrivals += 1
+                self.counts["events"] += 1
+                self._streams.take_one(row, base)
+                if t1 > clock.now:
+                    clock.now = t1
+                    self._close_epochs()
+                return
+        self._take_unusual(event)
+
+    def _take_unusual(self, event: Event) -> None:
+        """Take in an event that needs a closer look: of several streams, or faulty."""
         names: tuple[str, ...] = ()
         if isinstance(event, Event):
             names = names_of(event)
