@@ -43,6 +43,7 @@ from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state
 from cep_core.streams import Streams, names_of
 from cep_core.text import duration_in_words
 
+_ALL_ORDERED = {str, int, bool}  # types all of whose values have an order
 _REPORTED = 10_000  # late and rejected events that are kept for reading; all are counted
 
 
@@ -461,7 +462,13 @@ def _sort_by_values(rows: list[Found]) -> None:
 
     Rows with equal values come in order of their t0.
     """
-    if all(type(value) in TYPES and value == value for one in rows for value in one.row):
+    kinds: set[type] = set()
+    for one in rows:
+        kinds.update(map(type, one.row))
+    proper = kinds <= _ALL_ORDERED or all(
+        type(value) in TYPES and value == value for one in rows for value in one.row
+    )
+    if proper:
         rows.sort(key=lambda one: (one.row[VALUES:], one.row[0]))
     else:
         rows.sort(key=lambda one: ([_order(value) for value in one.row[VALUES:]], one.row[0]))

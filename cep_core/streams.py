@@ -48,6 +48,7 @@ class Streams:
         self._plan = plan
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
+        self._labels: dict[str, BaseStream] = {}  # the first stream of each label
         self._widest = 0  # the largest lateness: how long rows may be open
 
     def declare(
@@ -60,17 +61,18 @@ class Streams:
         if label is not None and not isinstance(label, str):
             raise CepError(f"the label of a channel is a str, not {shown(label)}")
         schema = attributes if isinstance(attributes, Schema) else _schema(name, attributes)
-        for other in self.by_name.values():
-            shared = label and other.label == label
-            if shared and (other.schema, other.lateness) != (schema, lateness):
-                raise CepError(
-                    f"{name} and {other.name} cannot share the channel {label}:"
-                    " their attributes or latenesses differ"
-                )
+        other = self._labels.get(label or "")
+        if other is not None and (other.schema, other.lateness) != (schema, lateness):
+            raise CepError(
+                f"{name} and {other.name} cannot share the channel {label}:"
+                " their attributes or latenesses differ"
+            )
         operator = self._plan.source(name, len(schema), lateness, label)
         plain = schema.types if set(schema.types) <= set(TYPES) else None
         members = members_of([operator.slot])
         self.by_name[name] = BaseStream(name, schema, lateness, label, operator, members, plain)
+        if label:
+            self._labels.setdefault(label, self.by_name[name])
         self._widest = max(self._widest, lateness)
 
     def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:

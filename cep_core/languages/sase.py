@@ -464,12 +464,15 @@ class _Lowering:
         if not negative and len(self.variables.all) == 1 and not self.variables.all[0].repeated:
             return self._single(positive, columns)
         shown = [expression for _, expression, _ in columns]
+        if not negative and len(set(shown)) == len(shown) and _are_columns(shown):
+            names = [name for name, _, _ in columns]
+            return self._scan(self._references(shown), positive, names, _repeated(columns))
         shown += [one for found in negative.values() for one in found]
         references = self._references(shown)
         times = self._times(negative)
         read = [one for one in (*references, *times) if not one.variable.negated]
         outputs = list(dict.fromkeys(read))
-        scan = self._scan(outputs, positive)
+        scan = self._scan(outputs, positive, [one.text for one in outputs])
         node: Node = scan if not negative else self._without(scan, negative, outputs)
         places = {self._index(one): Column(2, place) for place, one in enumerate(outputs)}
         made = [(name, _over(expression, places)) for name, expression, _ in columns]
@@ -573,7 +576,14 @@ class _Lowering:
             Reference(after[0], "start", None) if after else None,
         )
 
-    def _scan(self, outputs: list[Reference], conjuncts: list[Expression]) -> algebra.SequenceScan:
+    def _scan(
+        self,
+        outputs: list[Reference],
+        conjuncts: list[Expression],
+        names: list[str],
+        repeated: Span | None = None,
+    ) -> algebra.SequenceScan:
+        """Return the sequence, with the outputs under some names."""
         positive = self.variables.positive()
         read = self._references(conjuncts)
         parts = list(dict.fromkeys([*outputs, *read]))
@@ -588,13 +598,13 @@ class _Lowering:
             nodes,
             components,
             [Part(order[one.variable], one.role, one.place, one.before) for one in parts],
-            [one.text for one in outputs],
+            names,
             _all([_over(one, places) for one in conjuncts]),
             self.window,
             self.strategy,
             [self._partition_of(node) for node in nodes],
             self.functions,
-            self.span,
+            repeated or self.span,
         )
 
     def _inputs(self) -> list[Variable]:
@@ -640,6 +650,10 @@ class _Lowering:
         first = position[Reference(self.variables.positive()[0], "first_end", None)]
         inputs = [one.node for one in negative]
         return patterns.negation(scan, inputs, components, first, self.functions, self.span)
+
+
+def _are_columns(nodes: list[Expression]) -> bool:
+    return all(isinstance(node, Column) for node in nodes)
 
 
 def _over(node: Expression, places: Mapping[int, Column]) -> Expression:

@@ -64,7 +64,7 @@ class RuntimeStack(SequenceScan):
 
         def receive(row: Row, members: Members) -> None:
             if since is None or row[2] >= since:
-                self._advance(row, taken)
+                self.advance(row, taken)
 
         return receive
 
@@ -73,7 +73,7 @@ class RuntimeStack(SequenceScan):
         operator = super().add(wanted)
         if first:
             for source in self._bystanders:
-                wire = Wire(Port(self, lambda row, members: self._advance(row, ())), self._lane)
+                wire = Wire(Port(self, lambda row, members: self.advance(row, ())), self._lane)
                 wire.connect(source)
                 self._others.append(wire)
         return operator
@@ -100,14 +100,14 @@ class RuntimeStack(SequenceScan):
         return sum(one is not None for _, instances in self._cells for one in instances)
 
     def take_back(self, component: int, row: Row) -> None:
-        self._advance(row, (component,))
+        self.advance(row, (component,))
 
     def indexes(self) -> str:
         return "a runtime stack"
 
     # -- rows ------------------------------------------------------------------------------
 
-    def _advance(self, row: Row, taken: Sequence[int]) -> None:
+    def advance(self, row: Row, taken: Sequence[int]) -> None:
         """Make the transitions of an event; those into the last state complete sequences."""
         time = row[1]
         before = self._cells[-1][1] if self._cells else [None] * self._last

@@ -140,7 +140,7 @@ class ActiveStacks(SequenceScan):
         }
 
     def take_back(self, component: int, row: Row) -> None:
-        self._take(component, row, self._key(component), False)
+        self.take(component, row, self._key(component), False)
 
     def indexes(self) -> str:
         if not self._chosen:
@@ -157,15 +157,15 @@ class ActiveStacks(SequenceScan):
 
     def _taker(self, component: int) -> Callable[[Row, Members], None]:
         """Return what takes a row as a component."""
-        key_of, since, take = self._key(component), self._since, self._take
+        key_of, since = self._key(component), self._since
 
         def receive(row: Row, members: Members) -> None:
             if since is None or row[2] >= since:
-                take(component, row, key_of, True)
+                self.take(component, row, key_of, True)
 
         return receive
 
-    def _take(self, component: int, row: Row, key_of: KeyOf | None, new: bool) -> None:
+    def take(self, component: int, row: Row, key_of: KeyOf | None, new: bool) -> None:
         """Put a row on its stack, or complete sequences with it."""
         key: Any = None
         if key_of is not None:

@@ -15,12 +15,13 @@ from tests.benchmarks import (
     pipeline,
     rss,
     rumor,
+    sase,
 )
 from tests.benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, line
 
 BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (mmqjp_flat, rss, pipeline, cayuga, double_top, feed_patterns, rumor)
+    for module in (mmqjp_flat, rss, pipeline, cayuga, double_top, feed_patterns, rumor, sase)
 }
 
 

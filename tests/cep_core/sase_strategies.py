@@ -36,12 +36,12 @@ SCHEMAS: Mapping[str, Schema] = {
 }
 TYPES = {name: schema.names for name, schema in SCHEMAS.items()}
 _VALUES: Mapping[str, tuple[Any, ...]] = {
-    "id": (1, 1, 1, 1, 2, 2, 2, None),
+    "id": (1, 1, 1, 1, 1, 2, 2, None),
     "v": (1.0, 2.0, 0.5, 3, 1.0, 2.0, 1.0, 2.0, None, NAN),
     "s": ("a", "b"),
     "w": (1, 2, 3),
 }
-_SIGNS = ("=", "!=", "<", "<=", ">", ">=")
+_SIGNS = ("<=", ">=", "!=", "=", "<", ">", "<=", ">=", "!=")
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,15 @@ def happened(event: Event) -> Happened:
 
 def query(choose: Choice) -> Query:
     """Return a query that SASE accepts."""
-    strategy = choose.of("any", "any", "next", "strict", "partition")
+    strategy = choose.of("any", "any", "next", "next", "strict", "partition")
     items = pattern(choose)
     conditions: list[Condition] = []
-    if strategy == "partition" or choose.often(3):
+    if strategy == "partition" or choose.seldom(2):
         conditions.append(Same("id"))
-    conditions += [condition(choose, items) for _ in range(choose.of(0, 1, 1, 2))]
+    conditions += [condition(choose, items) for _ in range(choose.of(1, 0, 0, 1, 2))]
     ends = items[0].negated or items[-1].negated
     window = choose.of(1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 12) if ends or choose.often(4) else None
-    returned = () if choose.often(3) else returning(choose, items)
+    returned = () if choose.often(2) else returning(choose, items)
     return Query(tuple(items), tuple(conditions), window, strategy, returned)
 
 
@@ -118,7 +118,7 @@ def pattern(choose: Choice) -> list[Item]:
     for place in range(size):
         if choose.seldom(5):
             items.append(Item(f"n{place}", types(choose), negated=True))
-        repeated = runs < (1 if size > 2 else 2) and choose.seldom(4)
+        repeated = runs < (1 if size > 2 else 2) and choose.seldom(3)
         runs += repeated
         items.append(Item(f"x{place}", types(choose), repeated=repeated))
     for place in range(choose.of(0, 0, 0, 1, 1, 2)):
@@ -144,9 +144,9 @@ def condition(choose: Choice, items: Sequence[Item]) -> Condition:
     """Return a condition: an atom, a disjunction, a negated atom, [attribute = value]."""
     made = atom(choose, items)
     match choose.number(0, 8):
-        case 0:
+        case 0 | 5:
             return Opposite(made)
-        case 1:
+        case 1 | 3 | 4:
             other = atom(choose, [item for item in items if not item.negated])
             names = {item.name for item in items if item.repeated}
             return made if _runs(made, names) | _runs(other, names) else Either((made, other))
@@ -205,7 +205,7 @@ def run_atom(
         case 5:
             return Compared(sign, Attribute(item.name, attribute, choose.of("last", "1")), value)
         case 6:
-            return Compared(sign, Over("COUNT", item.name), choose.of(1, 2))
+            return Compared(choose.of(">=", ">"), Over("COUNT", item.name), choose.of(1, 2))
         case _:
             return Compared(sign, over(choose, item, attribute, False), value)
 

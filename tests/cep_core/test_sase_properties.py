@@ -18,7 +18,7 @@ from cep_core import ALL_RULES, Engine, Event, Match, Options
 from tests.cep_core.sase_reference import Either, Opposite, Over, Query, matches, text
 from tests.cep_core.sase_strategies import SCHEMAS, TYPES, Case, cases, happened
 
-USUAL = settings(max_examples=350, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+USUAL = settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EDGES = ("at the edge of the window", "simultaneous events", "a result without a further event")
 FEATURES = (
     *("any", "next", "strict", "partition", "run", "ANY", "negated start", "negated middle"),
@@ -72,7 +72,7 @@ def features(case: Case, found: Sequence[tuple[Any, ...]]) -> set[str]:
     shown = text(query)
     seen |= {"OR"} if any(isinstance(one, Either) for one in query.conditions) else set()
     seen |= {"NOT"} if any(isinstance(one, Opposite) for one in query.conditions) else set()
-    seen |= {"aggregate"} if any(f in shown for f in ("SUM(", "AVG(", "COUNT(")) else set()
+    seen |= {"aggregate"} if any(f in shown for f in ("SUM(", "AVG(", "COUNT(", "MIN(", "MAX(")) else set()
     seen |= {"RETURN"} if any(isinstance(term, Over) for _, term in query.returned) else set()
     ends = [event.t1 for event in case.events]
     seen |= {"simultaneous events"} if len(set(ends)) < len(ends) else set()
