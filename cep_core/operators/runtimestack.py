@@ -99,6 +99,13 @@ class RuntimeStack(SequenceScan):
     def instances(self) -> int:
         return sum(one is not None for _, instances in self._cells for one in instances)
 
+    def active(self) -> list[tuple[int, list[int]]]:
+        """Return the time of each cell with the states that are active in it."""
+        return [
+            (time, [state for state, one in enumerate(instances, 1) if one is not None])
+            for time, instances in self._cells
+        ]
+
     def take_back(self, component: int, row: Row) -> None:
         self.advance(row, (component,))
 

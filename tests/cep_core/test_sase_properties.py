@@ -72,7 +72,11 @@ def features(case: Case, found: Sequence[tuple[Any, ...]]) -> set[str]:
     shown = text(query)
     seen |= {"OR"} if any(isinstance(one, Either) for one in query.conditions) else set()
     seen |= {"NOT"} if any(isinstance(one, Opposite) for one in query.conditions) else set()
-    seen |= {"aggregate"} if any(f in shown for f in ("SUM(", "AVG(", "COUNT(", "MIN(", "MAX(")) else set()
+    seen |= (
+        {"aggregate"}
+        if any(f in shown for f in ("SUM(", "AVG(", "COUNT(", "MIN(", "MAX("))
+        else set()
+    )
     seen |= {"RETURN"} if any(isinstance(term, Over) for _, term in query.returned) else set()
     ends = [event.t1 for event in case.events]
     seen |= {"simultaneous events"} if len(set(ends)) < len(ends) else set()
