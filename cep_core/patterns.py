@@ -165,10 +165,11 @@ def part_type(
     if index is None:
         raise AlgebraError(f"{role} needs an attribute", span=span)
     _require_place(index, len(schema), "attribute", span)
-    return _aggregate_type(role, schema.types[index], span)
+    return aggregate_type(role, schema.types[index], span)
 
 
-def _aggregate_type(role: str, kind: type, span: Span | None) -> type:
+def aggregate_type(role: str, kind: type, span: Span | None = None) -> type:
+    """Return the type of an aggregate over a run, or of an attribute itself."""
     if role in ("SUM", "AVG") and kind not in (int, float):
         raise AlgebraError(
             f"{role} takes numbers, not {kind.__name__}", span=span, kind=SchemaFault

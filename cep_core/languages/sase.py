@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cep_core import algebra, patterns
-from cep_core.algebra import Component, NegativeComponent, Node, Part, Strategy
+from cep_core.algebra import Node, Strategy
 from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownName, near_miss
 from cep_core.expressions import (
     TRUE,
@@ -38,11 +38,11 @@ from cep_core.expressions import (
     Expression,
     Function,
     Parameter,
-    moved,
     walk,
 )
 from cep_core.languages.cel import Catalog, Prepared
 from cep_core.languages.formula import Reader, formula
+from cep_core.languages.saselowering import Item, Lowering
 from cep_core.languages.sasescope import (
     INDEXES,
     TAG,
@@ -62,7 +62,7 @@ _STRATEGIES: dict[str, Strategy] = {
     "STRICT_CONTIGUITY": "strict",
     "PARTITION_CONTIGUITY": "partition",
 }
-_CLAUSES = "WHERE, WITHIN, RETURN, PUBLISH or the end of the query"
+_CLAUSES = "the end of the query or WHERE, WITHIN, RETURN, PUBLISH in this order"
 _LEXIS = lexis("!.[]∧∨¬", INDEXES, r"/\*.*?\*/")
 
 
@@ -89,6 +89,7 @@ class _Parser:
     functions: Mapping[str, Function]
     reads: dict[str, None] = field(default_factory=dict)
     variables: Variables = field(default_factory=lambda: Variables(()))
+    strategy: Token = field(default_factory=lambda: Token("end", "", 0, 0))
     tests: dict[str, Expression] = field(default_factory=dict)  # attributes in brackets
 
     def whole(self) -> Prepared:
@@ -100,8 +101,8 @@ class _Parser:
         self.variables = Variables(self._pattern())
         strategy, condition = self._where()
         window = self._within()
-        lowering = _Lowering(self.variables, self.functions, window, strategy, pattern)
-        lowering.partition = self._partition(strategy, condition, pattern)
+        lowering = Lowering(self.variables, self.functions, window, strategy, pattern)
+        lowering.partition = self._partition(strategy, condition)
         items = self._return()
         publishes = self._publish()
         reader.take_sign(";")
@@ -257,7 +258,7 @@ class _Parser:
         strategy = _STRATEGIES.get(reader.token.word)
         if strategy is None:
             return "any", self._condition()
-        reader.next()
+        self.strategy = reader.next()
         self._strategy_variables()
         reader.expect_sign("{")
         condition = TRUE if reader.is_sign("}") else self._condition()
@@ -373,7 +374,7 @@ class _Parser:
             self.tests[name] = self.variables.lenient(test)
         return test
 
-    def _partition(self, strategy: Strategy, condition: Expression, span: Span) -> tuple[str, ...]:
+    def _partition(self, strategy: Strategy, condition: Expression) -> tuple[str, ...]:
         """Return the attributes that make partitions of contiguous events."""
         if strategy != "partition":
             return ()
@@ -388,7 +389,7 @@ class _Parser:
             raise AlgebraError(
                 "partition_contiguity needs an equivalence test over all components",
                 hint="add one to the condition, such as [id]",
-                span=span,
+                span=self.strategy.span,
             )
         return tuple(common)
 
@@ -404,7 +405,7 @@ class _Parser:
         reader.next()
         return Parameter(token.literal, int, span=token.span)
 
-    def _return(self) -> list[tuple[str, Expression, Span]] | None:
+    def _return(self) -> list[Item] | None:
         """Read RETURN; None stands for all attributes."""
         reader = self.reader
         if not reader.take_word("RETURN"):
@@ -416,12 +417,15 @@ class _Parser:
             items.append(self._item())
         return items
 
-    def _item(self) -> tuple[str, Expression, Span]:
+    def _item(self) -> Item:
         reader = self.reader
         begin = reader.at
         first = reader.token
         expression = formula(reader, self.variables, None, self._own)
         span = Span(first.start, reader.tokens[reader.at - 1].end)
+        for part in walk(expression):
+            if isinstance(part, Column):
+                _require_one(self.variables.references[part.index], part.span)
         if reader.take_word("AS"):
             return self._name("a name").text, expression, span
         last = reader.tokens[reader.at - 1]
@@ -444,231 +448,14 @@ class _Parser:
         return self.reader.next()
 
 
-@dataclass(slots=True)
-class _Lowering:
-    """From variables and conditions to algebra."""
-
-    variables: Variables
-    functions: Mapping[str, Function]
-    window: Expression | None
-    strategy: Strategy
-    span: Span
-    partition: tuple[str, ...] = ()
-
-    def lowered(
-        self, condition: Expression, items: list[tuple[str, Expression, Span]] | None
-    ) -> Node:
-        """Return the query as algebra."""
-        columns = self._all() if items is None else items
-        positive, negative = self._parted(condition)
-        if not negative and len(self.variables.all) == 1 and not self.variables.all[0].repeated:
-            return self._single(positive, columns)
-        shown = [expression for _, expression, _ in columns]
-        if not negative and len(set(shown)) == len(shown) and _are_columns(shown):
-            names = [name for name, _, _ in columns]
-            return self._scan(self._references(shown), positive, names, _repeated(columns))
-        shown += [one for found in negative.values() for one in found]
-        references = self._references(shown)
-        times = self._times(negative)
-        read = [one for one in (*references, *times) if not one.variable.negated]
-        outputs = list(dict.fromkeys(read))
-        scan = self._scan(outputs, positive, [one.text for one in outputs])
-        node: Node = scan if not negative else self._without(scan, negative, outputs)
-        places = {self._index(one): Column(2, place) for place, one in enumerate(outputs)}
-        made = [(name, _over(expression, places)) for name, expression, _ in columns]
-        return algebra.project(node, made, self.functions, _repeated(columns))
-
-    def _single(
-        self, conjuncts: list[Expression], columns: list[tuple[str, Expression, Span]]
-    ) -> Node:
-        """Return a query of one event as selection and projection."""
-        (variable,) = self.variables.all
-        places: dict[int, Column] = {
-            at: Column(2, one.place or 0) for at, one in enumerate(self.variables.references)
-        }
-        node = variable.node
-        if conjuncts:
-            predicate = _all([_over(one, places) for one in conjuncts])
-            node = algebra.select(node, predicate, self.functions)
-        made = [(name, _over(expression, places)) for name, expression, _ in columns]
-        return algebra.project(node, made, self.functions, _repeated(columns))
-
-    def _all(self) -> list[tuple[str, Expression, Span]]:
-        """Return the attributes of all components that have to occur."""
-        found: list[tuple[Variable, str, Expression]] = []
-        for one in self.variables.positive():
-            role: Any = "last" if one.repeated else "value"
-            for name in one.attributes:
-                found.append((one, name, self.variables.column(Reference(one, role, name))))
-            if one.repeated:
-                count = self.variables.column(Reference(one, "COUNT", None))
-                found.append((one, "count", count))
-        names = [name for _, name, _ in found]
-        return [
-            (
-                f"{one.name}_{name}" if names.count(name) > 1 or name == "count" else name,
-                expression,
-                one.span,
-            )
-            for one, name, expression in found
-        ]
-
-    def _parted(
-        self, condition: Expression
-    ) -> tuple[list[Expression], dict[Variable, list[Expression]]]:
-        """Return the conditions on what has to occur, and those on each negated component."""
-        positive: list[Expression] = []
-        negative: dict[Variable, list[Expression]] = {
-            one: [] for one in self.variables.all if one.negated
-        }
-        for conjunct in patterns.conjuncts_of(condition):
-            found = {one.variable: None for one in self._references([conjunct])}
-            negated = [one for one in found if one.negated]
-            if not negated:
-                positive.append(conjunct)
-            elif len(negated) == 1:
-                self._require_whole(conjunct)
-                negative[negated[0]].append(conjunct)
-            else:
-                names = " and ".join(one.name for one in negated)
-                raise AlgebraError(
-                    f"a condition reads {names}, which are negated both",
-                    hint="each negated component has conditions of its own",
-                    span=conjunct.span,
-                )
-        return positive, negative
-
-    def _require_whole(self, conjunct: Expression) -> None:
-        for one in self._references([conjunct]):
-            if one.role in ("current", "previous") or one.before:
-                raise AlgebraError(
-                    f"a condition on what is negated reads {one.text}",
-                    hint=f"write {one.variable.name}[1], {one.variable.name}[last] or an aggregate",
-                    span=conjunct.span,
-                )
-
-    def _references(self, expressions: list[Expression]) -> list[Reference]:
-        """Return the references of expressions, negated components included, each once."""
-        indexes = [
-            part.index for one in expressions for part in walk(one) if isinstance(part, Column)
-        ]
-        return [self.variables.references[index] for index in dict.fromkeys(indexes)]
-
-    def _index(self, reference: Reference) -> int:
-        return self.variables.column(reference).index
-
-    def _times(self, negative: Mapping[Variable, object]) -> list[Reference]:
-        """Return the times between which nothing negated may happen."""
-        found: list[Reference] = []
-        for one in negative:
-            found += [time for time in self._around(one) if time is not None]
-        if negative:
-            found.append(Reference(self.variables.positive()[0], "first_end", None))
-        return found
-
-    def _around(self, variable: Variable) -> tuple[Reference | None, Reference | None]:
-        """Return the end of the component before a negated one, and the start of the next."""
-        positive = self.variables.positive()
-        before = [one for one in positive if one.position < variable.position]
-        after = [one for one in positive if one.position > variable.position]
-        return (
-            Reference(before[-1], "end", None) if before else None,
-            Reference(after[0], "start", None) if after else None,
+def _require_one(reference: Reference, span: Span | None) -> None:
+    """Raise AlgebraError unless a result has one value of a reference."""
+    variable = reference.variable
+    if variable.negated:
+        raise AlgebraError(f"{variable.name} is negated, so a result has no event of it", span=span)
+    if reference.each:
+        raise AlgebraError(
+            f"a result has many {reference.text}",
+            hint=f"write {variable.name}[1], {variable.name}[last] or an aggregate",
+            span=span,
         )
-
-    def _scan(
-        self,
-        outputs: list[Reference],
-        conjuncts: list[Expression],
-        names: list[str],
-        repeated: Span | None = None,
-    ) -> algebra.SequenceScan:
-        """Return the sequence, with the outputs under some names."""
-        positive = self.variables.positive()
-        read = self._references(conjuncts)
-        parts = list(dict.fromkeys([*outputs, *read]))
-        nodes: list[Node] = []
-        for variable in self._inputs():
-            if variable.node not in nodes:
-                nodes.append(variable.node)
-        components = [Component(nodes.index(one.node), one.repeated) for one in positive]
-        order = {one: place for place, one in enumerate(positive)}
-        places = {self._index(one): Column(2, place) for place, one in enumerate(parts)}
-        return patterns.sequence_scan(
-            nodes,
-            components,
-            [Part(order[one.variable], one.role, one.place, one.before) for one in parts],
-            names,
-            _all([_over(one, places) for one in conjuncts]),
-            self.window,
-            self.strategy,
-            [self._partition_of(node) for node in nodes],
-            self.functions,
-            repeated or self.span,
-        )
-
-    def _inputs(self) -> list[Variable]:
-        """Return the components whose events the strategy looks at."""
-        if self.strategy in ("strict", "partition"):
-            return [*self.variables.positive(), *[v for v in self.variables.all if v.negated]]
-        return self.variables.positive()
-
-    def _partition_of(self, node: Node) -> tuple[int, ...] | None:
-        names = node.schema.names
-        if not self.partition or not all(name in names for name in self.partition):
-            return None
-        return tuple([names.index(name) for name in self.partition])
-
-    def _without(
-        self,
-        scan: algebra.SequenceScan,
-        negative: Mapping[Variable, list[Expression]],
-        outputs: list[Reference],
-    ) -> Node:
-        position = {one: place for place, one in enumerate(outputs)}
-        components: list[NegativeComponent] = []
-        for variable, conjuncts in negative.items():
-            places = {self._index(one): Column(1, place) for place, one in enumerate(outputs)}
-            for one in self.variables.references:
-                if one.variable is variable:
-                    places[self._index(one)] = Column(2, one.place or 0)
-            predicate = _all([_over(one, places) for one in conjuncts])
-            after, before = self._around(variable)
-            if (after is None or before is None) and self.window is None:
-                raise AlgebraError(
-                    "what is negated at the start or end of a sequence needs a window",
-                    hint="add WITHIN and a duration",
-                    span=variable.span,
-                )
-            components.append(
-                NegativeComponent(
-                    predicate,
-                    None if after is None else position[after],
-                    None if before is None else position[before],
-                )
-            )
-        first = position[Reference(self.variables.positive()[0], "first_end", None)]
-        inputs = [one.node for one in negative]
-        return patterns.negation(scan, inputs, components, first, self.functions, self.span)
-
-
-def _are_columns(nodes: list[Expression]) -> bool:
-    return all(isinstance(node, Column) for node in nodes)
-
-
-def _over(node: Expression, places: Mapping[int, Column]) -> Expression:
-    """Return an expression over references with the columns that they are."""
-    return moved(node, {(2, index): column for index, column in places.items()})
-
-
-def _all(conjuncts: list[Expression]) -> Expression:
-    if not conjuncts:
-        return TRUE
-    return conjuncts[0] if len(conjuncts) == 1 else And(tuple(conjuncts), span=conjuncts[0].span)
-
-
-def _repeated(columns: list[tuple[str, Expression, Span]]) -> Span | None:
-    """Return the place of the first name that is there for the second time."""
-    names = [name for name, _, _ in columns]
-    again = (span for at, (name, _, span) in enumerate(columns) if name in names[:at])
-    return next(again, None)

@@ -27,7 +27,7 @@ from cep_core.expressions import (
     walk,
     with_children,
 )
-from cep_core.patterns import RUN_AGGREGATES
+from cep_core.patterns import RUN_AGGREGATES, aggregate_type
 
 TAG = "#type"  # the attribute that says of which type of an ANY an event is
 _INDEXES: dict[str, Role] = {"i": "current", "i-1": "previous", "1": "first", "last": "last"}
@@ -73,6 +73,11 @@ class Reference(NamedTuple):
         if self.attribute is None:
             return None
         return self.variable.node.schema.names.index(self.attribute)
+
+    @property
+    def each(self) -> bool:
+        """Whether it has a value for each event of a run."""
+        return self.before or self.role in ("current", "previous")
 
     @property
     def text(self) -> str:
@@ -160,6 +165,9 @@ class Variables:
             )
         if name is not None and not variable.has(name):
             raise self.unknown(name, [variable], span)
+        if name is not None:
+            schema = variable.node.schema
+            aggregate_type(function, schema.types[schema.names.index(name)], span)
         role: Role = function  # type: ignore[assignment]  # one of RUN_AGGREGATES
         return self.column(Reference(variable, role, name, before), span)
 
