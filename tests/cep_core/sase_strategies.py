@@ -7,7 +7,7 @@ that windows are met at their edges and many events are simultaneous.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from hypothesis import strategies as st
@@ -59,6 +59,55 @@ class Case:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
+
+
+@dataclass(frozen=True)
+class Company:
+    """Queries that share a plan: each is there between two positions of the input."""
+
+    queries: tuple[Query, ...]
+    lives: tuple[tuple[int, int], ...]
+    events: tuple[Event, ...]
+    restored: int
+
+    def __repr__(self) -> str:
+        shown = [f"{one.stream}{one.values}@[{one.t0}, {one.t1}]" for one in self.events]
+        queries = [
+            f"{life} {query!r}" for life, query in zip(self.lives, self.queries, strict=True)
+        ]
+        return "\n  ".join(["", *queries, f"restored at {self.restored}", " ".join(shown)])
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        printer.text(repr(self))
+
+
+@st.composite
+def companies(draw: st.DrawFn) -> Company:
+    """Return queries of which some are alike; they come and go while events arrive."""
+    choose = Choice(draw)
+    first = query(choose)
+    queries = [first]
+    for _ in range(2):
+        another = query(choose)
+        queries.append(choose.of(alike(choose, choose.of(*queries)), another))
+    number = choose.number(6, 11)
+    named = [name for one in queries for item in one.items for name in item.types]
+    streams = [Declared(name, schema) for name, schema in SCHEMAS.items()]
+    events = in_order(choose, streams, [event(choose, named) for _ in range(number)])
+    lives = [(0, number + 1)]
+    for _ in queries[1:]:
+        begin = choose.of(0, choose.number(0, number // 2))
+        lives.append((begin, choose.of(number + 1, choose.number(begin, number))))
+    return Company(tuple(queries), tuple(lives), tuple(events), choose.number(0, number))
+
+
+def alike(choose: Choice, one: Query) -> Query:
+    """Return a query with another window, or with one condition less or more."""
+    if one.window is not None and choose.often(2):
+        return replace(one, window=choose.number(1, 12))
+    if len(one.conditions) > 1 and choose.often(2):
+        return replace(one, conditions=one.conditions[:-1])
+    return replace(one, conditions=(*one.conditions, condition(choose, one.items)))
 
 
 @st.composite
