@@ -40,10 +40,10 @@ class Transitions:
         self.begin: list[Condition] = []
         self.take: list[Condition] = []
         for c in range(size):
-            own = [one for one in conjuncts if _tested_at(one) == c]
+            own = [one for one in conjuncts if _tested_at(one, pattern) == c]
             self.begin.append(self._condition([one for one in own if not _later(one)], c, True))
             self.take.append(self._condition(own, c, False))
-        at_end = [one for one in conjuncts if _tested_at(one) == size]
+        at_end = [one for one in conjuncts if _tested_at(one, pattern) == size]
         self.accept = self._condition(at_end, size, True)
         values = "".join(f"{self._source(part, size, True)}, " for part in pattern.outputs)
         self.values: Callable[[Cells], tuple[Any, ...]] = function_of(
@@ -130,10 +130,10 @@ def _accumulators(pattern: Pattern, component: int) -> list[Accumulator]:
     return list(found)
 
 
-def _tested_at(conjunct: Conjunct) -> int:
+def _tested_at(conjunct: Conjunct, pattern: Pattern) -> int:
     """Return the component whose rows a condition is tested with; one beyond for whole runs."""
     latest = max(conjunct.components, default=0)
-    whole = any(
+    whole = pattern.components[latest].repeated and any(
         part.component == latest
         and (part.role in _WHOLE or (part.role in RUN_AGGREGATES and not part.before))
         for part in conjunct.parts
