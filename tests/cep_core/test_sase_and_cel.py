@@ -50,9 +50,9 @@ PAIRS = {
 def streams(draw: st.DrawFn) -> list[Event]:
     """Return events of A and B in order of their end."""
     events = []
-    for t1 in sorted(draw(st.lists(st.integers(0, 12), min_size=5, max_size=14))):
+    for t1 in sorted(draw(st.lists(st.integers(0, 12), min_size=9, max_size=16))):
         name = draw(st.sampled_from("AAB"))
-        values = (draw(st.sampled_from((1, 1, 2))), draw(st.sampled_from((0, 1, 2, None))))
+        values = (draw(st.sampled_from((1, 1, 1, 2))), draw(st.sampled_from((0, 1, 2, 1, 0, None))))
         events.append(Event(name, values, t1 - draw(st.sampled_from((0, 0, 0, 1, 3))), t1))
     return events
 
