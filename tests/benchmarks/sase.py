@@ -29,6 +29,7 @@ from tests.benchmarks.harness import (
     Options,
     Row,
     Value,
+    exponent,
     log_log,
 )
 from tests.benchmarks.sase_workload import (
@@ -43,6 +44,7 @@ from tests.benchmarks.sase_workload import (
     scanning,
     side,
     simulated,
+    stage_shares,
     warmed,
 )
 
@@ -87,10 +89,15 @@ FULL = Plan(
 def run(options: Options) -> Iterator[Row]:
     """Yield the points of all figures."""
     plan = QUICK if options.quick else FULL
+    if options.profile:
+        yield from profile(plan.batch)
     for domain in plan.domains:
         yield from construction(domain, WINDOW, plan.batch)
-    for window in (one for one in plan.windows if (plan.sparse, one) != (plan.domains[-1], WINDOW)):
-        yield from construction(plan.sparse, window, plan.batch)
+    by_window: list[Row] = []
+    for window in plan.windows:
+        by_window += (rows := list(construction(plan.sparse, window, plan.batch)))
+        yield from rows
+    yield from growth(by_window)
     for domain in plan.second:
         yield from second_test(domain, plan.batch)
     yield from lengths(plan)
@@ -135,6 +142,31 @@ def construction(domain: int, window: int, batch: int) -> Iterator[Row]:
                 "ratio": spent[name] / spent["ais"],
             }
             yield Row(NAME, parameters, figures)
+
+
+def growth(rows: Sequence[Row]) -> Iterator[Row]:
+    """Yield the exponents of the cost of scan and construction against the window."""
+    for variant in ("ais", "basic", "basic, own types"):
+        points = [
+            (row.parameters["window"], row.figures["milliseconds"])
+            for row in rows
+            if (row.parameters["variant"], row.parameters["scope"]) == (variant, "scan")
+        ]
+        windows = [float(window) for window, _ in points if isinstance(window, int)]
+        costs = [cost for _, cost in points if isinstance(cost, float)]
+        if len(windows) > 1:
+            parameters: dict[str, Value] = {"experiment": "growth", "variant": variant}
+            yield Row(NAME, parameters, {"exponent": exponent(windows, costs)})
+
+
+def profile(batch: int) -> Iterator[Row]:
+    """Yield where the time of a sequence of three goes: shares by stage."""
+    table = Table1(TYPES, (100, 20))
+    taken = events(table, WINDOW + batch)
+    one = side(table, query(3, WINDOW, ("attr1",)), Switches(), taken)
+    one.take(WINDOW)
+    shares = stage_shares(one, batch)
+    yield Row(NAME, {"experiment": "profile", "length": 3, "V1": 100}, dict(shares))
 
 
 def second_test(domain: int, batch: int) -> Iterator[Row]:

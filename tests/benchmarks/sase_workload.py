@@ -18,6 +18,7 @@ from cep_core import Engine, Event, Match, Options
 from cep_core.operators.runtimestack import RuntimeStack
 from cep_core.operators.scan import SequenceScan, Task
 from cep_core.operators.stacks import ActiveStacks
+from cep_core.runtime import Lane
 from tests.benchmarks.harness import Stages, require_equal, timed_stages
 
 SEED = 2006
@@ -145,6 +146,21 @@ def alternating(
     for _ in range(repeats):
         for name, one in sides.items():
             yield name, one.take(number)
+
+
+def stage_shares(one: Side, number: int) -> dict[str, float]:
+    """Return the shares of a batch's time by stage, the largest first."""
+    stages = Stages()
+    places = {
+        "take in": (Engine, "_take"),
+        "epochs": (Lane, "close"),
+        "scan and construct": (ActiveStacks, "take"),
+        "deliver": (Task, "emit"),
+        "sort matches": (Engine, "_matches"),
+    }
+    with timed_stages(stages, places):
+        one.take(number)
+    return stages.shares()
 
 
 def scanning(one: Side, number: int) -> float:
