@@ -17,11 +17,14 @@ InstanceAggregate      β             one row for each epoch (and group)
 WindowAggregate        α             one row for each row, over the window (t - w, t]
 WindowJoin             ⋈             pairs at most w apart, either order
 Absence                -             left rows that no right row answers in time
+SequenceScan           SEQ, SSC      sequences of rows, one of each component, in a window (SASE)
+Negation               SEQ_WITHOUT   rows between whose parts nothing happened (SASE)
 =====================  ============  ==============================================================
 
 Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where names collide the
 first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  It has no
-Absence, whose relatives are SASE's negated end and NEXT's exception (`operators/absence`).
+Absence, whose relatives are SASE's negated end and NEXT's exception (`operators/absence`), and
+no SequenceScan and Negation, which are those of Wu, Diao and Rizvi 2006 (`cep_core.patterns`).
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never
 
 from cep_core.errors import AlgebraError, SchemaFault, Span
 from cep_core.events import Schema, shown
@@ -49,6 +52,12 @@ from cep_core.expressions import (
     walk,
 )
 
+Strategy: TypeAlias = Literal["any", "next", "strict", "partition"]
+RunAggregate: TypeAlias = Literal["COUNT", "SUM", "AVG", "MIN", "MAX"]
+Role: TypeAlias = (
+    Literal["value", "current", "previous", "first", "last", "start", "first_end", "end"]
+    | RunAggregate
+)
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMIN", "ARGMAX")
 
 
@@ -185,6 +194,77 @@ class Absence:
     schema: Schema
 
 
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A component of a sequence: rows of an input; ``repeated`` are one or more of them, a run."""
+
+    input: int
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value of a sequence, by component: what predicates read and results have.
+
+    ``value`` is attribute ``index`` of a single row; of a run ``current`` is that of each of its
+    rows, ``previous`` of the one before, ``first`` and ``last`` of these.  ``start`` is the t0 of
+    the first row, ``first_end`` its t1, ``end`` the t1 of the last.  An aggregate is over a whole
+    run, without ``index`` over its rows; with ``before`` over what precedes the current row.
+    """
+
+    component: int
+    role: Role
+    index: int | None = None
+    before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceScan:
+    """SEQ: rows of the components one after the other, within a window, given a predicate.
+
+    Column j of side 2 of the predicate is part j; the first parts are the schema's.  ``window``
+    bounds last.t1 - first.t1 (None: nothing does).  ``partition`` has the columns of each input
+    that say to which partition a row belongs, for partition contiguity; None: to none.
+    """
+
+    inputs: tuple[Node, ...]
+    components: tuple[Component, ...]
+    parts: tuple[Part, ...]
+    predicate: Expression
+    window: Expression | None
+    strategy: Strategy
+    partition: tuple[tuple[int, ...] | None, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeComponent:
+    """What must not happen between two times, the columns of the source that have them.
+
+    ``after`` is None at the start of a sequence, ``before`` at its end: there the window begins
+    and ends.  The predicate reads the row as side 1 and what happens as side 2.
+    """
+
+    predicate: Expression
+    after: int | None
+    before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """SEQ_WITHOUT: rows of the source for which none of the negatives happens, one per input.
+
+    ``first`` is the column with the t1 of a row's first part.
+    """
+
+    source: Node
+    inputs: tuple[Node, ...]
+    negatives: tuple[NegativeComponent, ...]
+    first: int
+    window: Expression | None
+    schema: Schema
+
+
 Node: TypeAlias = (
     Stream
     | Select
@@ -196,6 +276,8 @@ Node: TypeAlias = (
     | WindowAggregate
     | WindowJoin
     | Absence
+    | SequenceScan
+    | Negation
 )
 Functions: TypeAlias = Mapping[str, Function]
 
@@ -207,7 +289,7 @@ def stream(name: str, schema: Schema) -> Stream:
 
 def select(source: Node, predicate: Expression, functions: Functions = FUNCTIONS) -> Select:
     """Return σ over a source."""
-    _require(predicate, {2: source.schema.types}, functions)
+    require(predicate, {2: source.schema.types}, functions)
     return Select(source, predicate, source.schema)
 
 
@@ -216,10 +298,13 @@ def project(
     columns: Ordered[tuple[str, Expression]],
     functions: Functions = FUNCTIONS,
     span: Span | None = None,
+    nulls: Ordered[type] = (),
 ) -> Project:
-    """Return the named expressions over a source."""
+    """Return the named expressions over a source; ``nulls`` are the types of those always null."""
     kinds = [_kind_of(column, {2: source.schema.types}, functions) for _, column in columns]
-    schema = _schema([name for name, _ in columns], [kind or str for kind in kinds], span)
+    others = nulls or [str] * len(kinds)
+    known = [kind or other for kind, other in zip(kinds, others, strict=True)]
+    schema = schema_of([name for name, _ in columns], known, span)
     return Project(source, tuple(column for _, column in columns), schema)
 
 
@@ -249,7 +334,7 @@ def sequence(
     span: Span | None = None,
 ) -> Sequence:
     """Return ;θ of two streams."""
-    _require(predicate, pair_types(left, right), functions)
+    require(predicate, pair_types(left, right), functions)
     return Sequence(left, right, predicate, paired_schema(left.schema, right.schema, span))
 
 
@@ -272,7 +357,7 @@ def iterated_schema(
             )
     later = (*right.names, *names)
     own = [f"{name}_1" if name in later else name for name in left.names]
-    schema = _schema([*own, *later], [*left.types, *right.types, *kinds], span)
+    schema = schema_of([*own, *later], [*left.types, *right.types, *kinds], span)
     return schema, tuple(left.names.index(n) if n in left.names else None for n in later)
 
 
@@ -289,8 +374,8 @@ def iterate(
     names, kinds = [name for name, _, _ in aggregates], [kind for _, _, kind in aggregates]
     schema, initial = iterated_schema(left.schema, right.schema, names, kinds, span)
     types = {1: schema.types, 2: right.schema.types}
-    _require(filter, types, functions)
-    _require(rebind, types, functions)
+    require(filter, types, functions)
+    require(rebind, types, functions)
     for name, expression, kind in aggregates:
         found = _kind_of(expression, types, functions)
         if found not in (kind, None) and not (kind is float and found is int):
@@ -326,7 +411,7 @@ def window_aggregate(
     span: Span | None = None,
 ) -> WindowAggregate:
     """Return the sliding α: the grouped columns, then the aggregates."""
-    _require_window(window, functions)
+    require_window(window, functions)
     schema = _aggregated(source, group_by, aggregates, functions, span)
     functions_of = tuple(a for _, a in aggregates)
     return WindowAggregate(source, tuple(group_by), functions_of, window, schema)
@@ -341,8 +426,8 @@ def window_join(
     span: Span | None = None,
 ) -> WindowJoin:
     """Return ⋈ of two streams."""
-    _require_window(window, functions)
-    _require(predicate, pair_types(left, right), functions)
+    require_window(window, functions)
+    require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, span)
     return WindowJoin(left, right, predicate, window, schema)
 
@@ -355,8 +440,8 @@ def absence(
     functions: Functions = FUNCTIONS,
 ) -> Absence:
     """Return NOT FOLLOWED BY of two streams: rows of the left."""
-    _require_window(window, functions)
-    _require(predicate, pair_types(left, right), functions)
+    require_window(window, functions)
+    require(predicate, pair_types(left, right), functions)
     return Absence(left, right, predicate, window, False, left.schema)
 
 
@@ -369,8 +454,8 @@ def alternative(
     span: Span | None = None,
 ) -> Absence:
     """Return FOLLOWED BY .. ELSE of two streams: pairs, without a right row if nothing answered."""
-    _require_window(window, functions)
-    _require(predicate, pair_types(left, right), functions)
+    require_window(window, functions)
+    require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, span)
     return Absence(left, right, predicate, window, True, schema)
 
@@ -388,8 +473,16 @@ def streams_of(node: Node) -> dict[str, Stream]:
             return streams_of(source)
         case WindowAggregate(source):
             return streams_of(source)
+        case SequenceScan(inputs):
+            return _streams_of_all(inputs)
+        case Negation(source, inputs):
+            return _streams_of_all((source, *inputs))
         case _:
             assert_never(node)
+
+
+def _streams_of_all(nodes: Ordered[Node]) -> dict[str, Stream]:
+    return {name: stream for node in nodes for name, stream in streams_of(node).items()}
 
 
 def pair_types(left: Node, right: Node) -> dict[int, tuple[type, ...]]:
@@ -401,16 +494,16 @@ def paired_schema(left: Schema, right: Schema, span: Span | None = None) -> Sche
     """Return the schema of pairs: if any name occurs twice, all of the left get the suffix "_1"."""
     collide = set(left.names) & set(right.names)
     own = [f"{name}_1" for name in left.names] if collide else list(left.names)
-    return _schema([*own, *right.names], [*left.types, *right.types], span)
+    return schema_of([*own, *right.names], [*left.types, *right.types], span)
 
 
-def _require(predicate: Expression, types: Types, functions: Functions) -> None:
+def require(predicate: Expression, types: Types, functions: Functions) -> None:
     """Raise AlgebraError unless an expression is a condition that can be compiled."""
     require_compilable(predicate)
     require_condition(predicate, types, functions)
 
 
-def _require_window(window: Expression, functions: Functions) -> None:
+def require_window(window: Expression, functions: Functions) -> None:
     """Raise AlgebraError unless a window is a constant number of ticks."""
     require_compilable(window)
     if any(isinstance(part, Column | Duration | Missing) for part in walk(window)):
@@ -443,7 +536,7 @@ def _aggregated(
     for name, aggregate in aggregates:
         names.append(name)
         kinds.append(_aggregate_type(aggregate, types, functions, span))
-    return _schema(names, kinds, span)
+    return schema_of(names, kinds, span)
 
 
 def _aggregate_type(
@@ -482,7 +575,8 @@ def _aggregate_type(
     return float if function == "AVG" else (kind or float)
 
 
-def _schema(names: Ordered[str], types: Ordered[type], span: Span | None) -> Schema:
+def schema_of(names: Ordered[str], types: Ordered[type], span: Span | None = None) -> Schema:
+    """Return the schema of a result; raises AlgebraError if a name occurs twice."""
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if list(names).count(name) > 1})
         raise AlgebraError(

@@ -17,6 +17,8 @@ _EDGES = {
     "window_aggregate": "WINDOW",
     "instance_aggregate": "AT INSTANT",
     "window_join": "JOIN",
+    "sequence_scan": "SEQ",
+    "negation": "SEQ !",
 }
 
 

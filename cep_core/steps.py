@@ -14,9 +14,11 @@ from cep_core.algebra import (
     Aggregate,
     InstanceAggregate,
     Iterate,
+    Negation,
     Node,
     Project,
     Select,
+    SequenceScan,
     Stream,
     Union,
     WindowAggregate,
@@ -28,13 +30,18 @@ from cep_core.expressions import Column, Constant, Expression
 from cep_core.operators.absence import Expectation
 from cep_core.operators.aggregate import Aggregation
 from cep_core.operators.iterate import Iteration
-from cep_core.predicates import Columns, Definition, Shapes
+from cep_core.operators.negation import Forbidden, Without
+from cep_core.operators.pattern import Scan, pattern_of
+from cep_core.patterns import conjuncts_of
+from cep_core.predicates import Columns, Definition, Shapes, without_constants
+from cep_core.runtime import END
 
 Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # an earlier step, or a stream by name
-_ABSENT = ("instance_aggregate", "window_aggregate", "absence")  # forget parts of what they put out
-_ORDERED = ("sequence", "iterate", *_ABSENT)
+# these forget parts of what they put out
+_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "negation")
+_ORDERED = ("sequence", "iterate", "sequence_scan", *_ABSENT)
 
 
 class Step(NamedTuple):
@@ -121,6 +128,14 @@ class _Writer:
             case Absence(left, right):
                 inputs = (self.write(left), self.write(right))
                 return self._add("absence", inputs, self._expectation(node), node)
+            case SequenceScan(sources):
+                scanned = tuple([self.write(source) for source in sources])
+                return self._add(
+                    "sequence_scan", scanned, self._scan(node), node, self._reach(node)
+                )
+            case Negation(source, sources):
+                asked = (self.write(source), *[self.write(one) for one in sources])
+                return self._add("negation", asked, self._without(node), node)
             case _:
                 assert_never(node)
 
@@ -183,6 +198,31 @@ class _Writer:
         filter, window = self._predicate(node.predicate, True), self._window(node.window, 1)
         otherwise = node.otherwise
         return lambda p: Expectation(filter(p), window(p), otherwise)
+
+    def _scan(self, node: SequenceScan) -> Define:
+        bare, found = without_constants(node.predicate)
+        conjuncts = tuple(conjuncts_of(bare))
+        outputs = len(node.schema)
+        rest = (node.components, node.parts, outputs, conjuncts, node.strategy, node.partition)
+        pattern = self._shapes.once(("pattern", *rest), lambda f: pattern_of(*rest, f))
+        constants = self._shapes.constants(found)
+        return lambda p: Scan(pattern, constants(p))
+
+    def _without(self, node: Negation) -> Define:
+        negatives = [
+            (self._predicate(one.predicate, True), one.after, one.before) for one in node.negatives
+        ]
+        window = self._reach(node)
+        return lambda p: Without(
+            tuple([Forbidden(filter(p), after, before) for filter, after, before in negatives]),
+            node.first,
+            window(p),
+        )
+
+    def _reach(self, node: SequenceScan | Negation) -> Callable[[Literals], int]:
+        if node.window is None:
+            return lambda p: END
+        return self._window(node.window, 1)
 
     def _window(self, node: Expression, least: int) -> Callable[[Literals], int]:
         found = self._shapes.constant(node)

@@ -10,17 +10,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from cep_core import algebra
+from cep_core import algebra, patterns
 from cep_core.algebra import (
     Absence,
     Aggregate,
     Functions,
     InstanceAggregate,
     Iterate,
+    Negation,
     Node,
     Project,
     Select,
     Sequence,
+    SequenceScan,
     Stream,
     Union,
     WindowAggregate,
@@ -73,6 +75,10 @@ def _sources(node: Node) -> tuple[Node, ...]:
             return (left, right)
         case WindowJoin(left, right) | Absence(left, right):
             return (left, right)
+        case SequenceScan(inputs):
+            return inputs
+        case Negation(source, inputs):
+            return (source, *inputs)
         case _:
             assert_never(node)
 
@@ -114,7 +120,8 @@ class _Builder:
                 return algebra.select(self.made(source), predicate, functions)
             case Project(source, columns):
                 pairs = tuple(zip(names, columns, strict=True))
-                return algebra.project(self.made(source), pairs, functions)
+                nulls = node.schema.types
+                return algebra.project(self.made(source), pairs, functions, nulls=nulls)
             case Union(left, right):
                 return algebra.union(self.made(left), self.made(right))
             case Sequence(left, right, predicate):
@@ -138,6 +145,17 @@ class _Builder:
                 sides = self.made(left), self.made(right)
                 make = algebra.alternative if otherwise else algebra.absence
                 return make(*sides, predicate, window, functions)
+            case SequenceScan(inputs, components, parts, predicate, window, strategy, partition):
+                return patterns.sequence_scan(
+                    *([self.made(one) for one in inputs], components, parts, names, predicate),
+                    *(window, strategy, partition, functions),
+                )
+            case Negation(source, inputs, negatives, first):
+                sources = [self.made(one) for one in inputs]
+                without = patterns.negation(self.made(source), sources, negatives, first, functions)
+                if without.window != node.window:
+                    raise AlgebraError("a negation has the window of its sequence")
+                return without
             case _:
                 assert_never(node)
 
@@ -170,6 +188,11 @@ def _expressions(node: Node) -> Iterator[Expression]:
             yield from (*_arguments(functions), window)
         case WindowJoin(_, _, predicate, window) | Absence(_, _, predicate, window):
             yield from (predicate, window)
+        case SequenceScan(predicate=predicate, window=reach):
+            yield from (predicate, *([] if reach is None else [reach]))
+        case Negation(negatives=negatives, window=reach):
+            yield from (one.predicate for one in negatives)
+            yield from [] if reach is None else [reach]
         case _:
             assert_never(node)
 

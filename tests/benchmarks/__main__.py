@@ -15,13 +15,24 @@ from tests.benchmarks import (
     pipeline,
     rss,
     rumor,
+    sase,
     stage1,
 )
 from tests.benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, line
 
 BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (mmqjp_flat, rss, stage1, pipeline, cayuga, double_top, feed_patterns, rumor)
+    for module in (
+        mmqjp_flat,
+        rss,
+        stage1,
+        pipeline,
+        cayuga,
+        double_top,
+        feed_patterns,
+        rumor,
+        sase,
+    )
 }
 
 

@@ -70,7 +70,9 @@ USUAL = Setting()
 
 def settings_of_engines() -> st.SearchStrategy[Setting]:
     """Return any configuration."""
-    options = st.builds(Options, st.booleans(), st.booleans())
+    scans = st.sampled_from(["auto", "auto", "basic", "ais", "pais", "multi-pais"])
+    flags = [st.booleans() for _ in range(7)]
+    options = st.builds(Options, *flags[:2], scans, *flags[2:])
     return st.builds(Setting, st.sampled_from(list(CONFIGURATIONS.values())), options)
 
 
@@ -140,6 +142,8 @@ def resolved(node: Node, published: Mapping[str, Node]) -> Node:
         for name in ("source", "left", "right")
         if hasattr(node, name)
     }
+    if isinstance(node, algebra.SequenceScan | algebra.Negation):
+        parts["inputs"] = tuple([resolved(one, published) for one in node.inputs])
     return replace(node, **parts)
 
 
@@ -238,6 +242,7 @@ def features_of_events(events: Sequence[Event]) -> set[str]:
 FEATURES = {
     *("Stream", "Select", "Project", "Union", "Sequence", "Iterate"),
     *("InstanceAggregate", "WindowAggregate", "WindowJoin", "Absence", "otherwise"),
+    *("SequenceScan", "Negation"),
     *("Or", "And", "Not", "Compare", "Call", "Arithmetic", "Duration", "Missing"),
     *("interval", "simultaneous", "out of order", "null", "NaN", "of two streams"),
     *("Unregister", "Advance", "registered midway", "published"),
