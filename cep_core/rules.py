@@ -58,11 +58,11 @@ def share_channels(wanted: Wanted) -> Hashable | None:
     """
     first = wanted.inputs[0].channel
     match wanted.kind:
-        case "sequence" | "iterate" | "absence":
+        case "sequence" | "iterate" | "absence" | "successor" | "repeat":
             return (wanted._replace(inputs=wanted.inputs[1:]), first)
         case "window_join":
             return (wanted._replace(inputs=()), first, wanted.inputs[1].channel)
-        case "union":
+        case "union" | "unless":
             return None
         case _:
             return (wanted._replace(inputs=()), first)
