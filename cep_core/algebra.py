@@ -283,10 +283,13 @@ def project(
     columns: Ordered[tuple[str, Expression]],
     functions: Functions = FUNCTIONS,
     span: Span | None = None,
+    nulls: Ordered[type] = (),
 ) -> Project:
-    """Return the named expressions over a source."""
+    """Return the named expressions over a source; ``nulls`` are the types of those always null."""
     kinds = [_kind_of(column, {2: source.schema.types}, functions) for _, column in columns]
-    schema = _schema([name for name, _ in columns], [kind or str for kind in kinds], span)
+    others = nulls or [str] * len(kinds)
+    known = [kind or other for kind, other in zip(kinds, others, strict=True)]
+    schema = _schema([name for name, _ in columns], known, span)
     return Project(source, tuple(column for _, column in columns), schema)
 
 

@@ -105,7 +105,8 @@ class _Builder:
                 return algebra.select(self.made(source), predicate, functions)
             case Project(source, columns):
                 pairs = tuple(zip(names, columns, strict=True))
-                return algebra.project(self.made(source), pairs, functions)
+                nulls = node.schema.types
+                return algebra.project(self.made(source), pairs, functions, nulls=nulls)
             case Union(left, right):
                 return algebra.union(self.made(left), self.made(right))
             case Sequence(left, right, predicate):

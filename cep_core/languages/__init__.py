@@ -17,6 +17,8 @@ from cep_core.events import shown
 from cep_core.expressions import Function
 from cep_core.languages.cel import KEYWORDS, Catalog, Prepared
 from cep_core.languages.cel import prepare as prepare_cel
+from cep_core.languages.eql import prepare as prepare_eql
+from cep_core.languages.eql import split as split_eql
 from cep_core.languages.tokens import split
 from cep_core.wellformed import well_formed
 
@@ -68,5 +70,6 @@ def _prepare_air(
 
 LANGUAGES: Mapping[str, Language] = {
     "cel": Language(split, prepare_cel),
+    "eql": Language(split_eql, prepare_eql),
     "air": Language(lambda text, _: (text, (), None), _prepare_air),
 }

@@ -5,8 +5,8 @@ Read by precedence, loosest first.  Comparisons may be chained: `a <= b <= c` is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import Literal, Protocol, TypeAlias, cast
 
 from cep_core.errors import QueryError, Span
 from cep_core.expressions import (
@@ -127,16 +127,28 @@ class Reader:
             raise self.fault(message, self.token.span)
 
 
-def formula(reader: Reader, scope: Scope, aggregates: Aggregates | None = None) -> Expression:
+def formula(
+    reader: Reader, scope: Scope, aggregates: Aggregates | None = None, own: Own | None = None
+) -> Expression:
     """Read an expression."""
-    return _Formula(reader, scope, aggregates).disjunction()
+    return _Formula(reader, scope, aggregates, own).disjunction()
+
+
+Own: TypeAlias = Callable[[Reader], Expression | None]  # reads what only one language has
 
 
 class _Formula:
-    def __init__(self, reader: Reader, scope: Scope, aggregates: Aggregates | None) -> None:
+    def __init__(
+        self,
+        reader: Reader,
+        scope: Scope,
+        aggregates: Aggregates | None,
+        own: Own | None = None,
+    ) -> None:
         self._reader = reader
         self._scope = scope
         self._aggregates = aggregates
+        self._own = own
 
     def disjunction(self) -> Expression:
         before = self._reader.depth  # the items are beside one another: the deepest counts
@@ -206,6 +218,9 @@ class _Formula:
 
     def _atom(self) -> Expression:
         reader = self._reader
+        found = None if self._own is None else self._own(reader)
+        if found is not None:
+            return found
         token = reader.token
         if token.kind == "literal":
             reader.next()

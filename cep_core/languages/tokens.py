@@ -25,22 +25,48 @@ _UNITS = {
 _NUMBER = r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 _UNIT = rf"(?:\s*(?P<unit>(?a:{'|'.join(sorted(_UNITS, key=len, reverse=True))}))\b)?"
 _STRING = r"(?P<string>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
-_LITERAL = re.compile(rf"{_STRING}|(?<![\w$]){_NUMBER}{_UNIT}", re.IGNORECASE)
+_LITERAL = rf"{_STRING}|(?<![\w$]){_NUMBER}{_UNIT}"
 _STRINGS = re.compile(_STRING)
 _PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)(?:\s*;)?\Z", re.IGNORECASE)  # of a stripped text
-_TOKEN = re.compile(
-    rf"\s+|{_STRING}|{_NUMBER}{_UNIT}|(?P<decorator>\$[12]?\.)|(?P<name>[^\W\d]\w*)"
-    r"|(?P<sign><=|>=|<>|!=|==|[-+*/%=<>≤≥≠(){},;])|(?P<other>.)",
-    re.IGNORECASE | re.DOTALL,
-)
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}
+_WORDS = {"∧": "AND", "∨": "OR", "¬": "NOT"}
 _LONGEST = 100_000  # characters of a query
 _LONGEST_NUMBER = 400
 _LONGEST_EXPONENT = 4  # 1e99999999 s would be computed for minutes
 
 
+class Lexis(NamedTuple):
+    """How the texts of a language are taken apart; see `lexis`."""
+
+    literal: re.Pattern[str]
+    token: re.Pattern[str]
+
+
+def lexis(signs: str = "", verbatim: str = "(?!)", comment: str = "(?!)") -> Lexis:
+    """Return the lexis of a language with ``signs`` beside those that all have.
+
+    ``verbatim`` is a pattern of pieces that are one token whatever is inside, so that numbers in
+    them belong to the shape; ``comment`` one of pieces that say nothing.
+    """
+    return Lexis(
+        re.compile(
+            rf"(?P<verbatim>{verbatim})|(?P<comment>{comment})|{_LITERAL}",
+            re.IGNORECASE | re.DOTALL,
+        ),
+        re.compile(
+            rf"\s+|(?:{comment})|(?P<verbatim>{verbatim})|{_STRING}|{_NUMBER}{_UNIT}"
+            r"|(?P<decorator>\$[12]?\.)|(?P<name>[^\W\d]\w*)"
+            rf"|(?P<sign><=|>=|<>|!=|==|[-+*/%=<>≤≥≠(){{}},;{re.escape(signs)}])|(?P<other>.)",
+            re.IGNORECASE | re.DOTALL,
+        ),
+    )
+
+
+COMMON = lexis()
+
+
 class Token(NamedTuple):
-    """A piece of text: a literal, a name, a decorator, a sign, or the end.
+    """A piece of text: a literal, a name, a decorator, a sign, verbatim, or the end.
 
     ``word`` is a name in upper case (of keywords), ``literal`` the number of a literal in the text,
     ``value`` what it says.
@@ -60,7 +86,9 @@ class Token(NamedTuple):
         return Span(self.start, self.end)
 
 
-def split(text: str, ticks_per_second: int) -> tuple[str, tuple[Any, ...], str | None]:
+def split(
+    text: str, ticks_per_second: int, lexis: Lexis = COMMON
+) -> tuple[str, tuple[Any, ...], str | None]:
     """Return the shape of a query, the values of its literals, and what it publishes at its end."""
     _require_short(text)
     published = _PUBLISH.search(text.rstrip())
@@ -68,10 +96,14 @@ def split(text: str, ticks_per_second: int) -> tuple[str, tuple[Any, ...], str |
     shape: list[str] = []
     values: list[Any] = []
     end = 0
-    for found in _LITERAL.finditer(body):
-        string, number, unit = found.groups()
+    for found in lexis.literal.finditer(body):
+        verbatim, comment, string, number, unit = found.groups()
         start = found.start()
-        if number is None:
+        if comment is not None:
+            shape += [body[end:start], " "]
+        elif verbatim is not None:
+            shape += [body[end:start], verbatim]
+        elif number is None:
             shape += [body[end:start], "\0s"]
             values.append(_string(string))
         elif unit is not None:
@@ -97,11 +129,11 @@ def _require_short(text: str) -> None:
         raise QueryError(f"a query has at most {_LONGEST} characters", text[:100], Span(0, 1))
 
 
-def tokens(text: str, ticks_per_second: int) -> list[Token]:
+def tokens(text: str, ticks_per_second: int, lexis: Lexis = COMMON) -> list[Token]:
     """Return the tokens of a text and its end; literals are numbered as `split` does."""
     _require_short(text)
     made, literals = [], 0
-    for found in _TOKEN.finditer(text):
+    for found in lexis.token.finditer(text):
         kind = found.lastgroup
         if kind is None:
             continue
@@ -109,9 +141,11 @@ def tokens(text: str, ticks_per_second: int) -> list[Token]:
         written = found[0]
         if kind == "name":
             made.append(Token(kind, written, start, end, written.upper()))
+        elif kind == "sign" and written in _WORDS:
+            made.append(Token("name", written, start, end, _WORDS[written]))
         elif kind == "sign":
             made.append(Token(kind, _SAME.get(written, written), start, end))
-        elif kind == "decorator":
+        elif kind in ("decorator", "verbatim"):
             made.append(Token(kind, written, start, end))
         elif kind == "other":
             raise _unexpected(written, text, Span(start, end))

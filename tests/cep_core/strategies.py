@@ -263,8 +263,8 @@ def measured(choose: Choice, types: Types) -> Expression:
 
 def some(choose: Choice, types: Types, kind: type) -> Expression:
     """Return a tuple of values of a type, which may be empty or of several parts."""
-    held = [*columns(types, kind), constant(choose, kind)]
-    items = [choose.of(*held) for _ in range(choose.number(0, 2))]
+    held: list[Expression] = [*columns(types, kind), constant(choose, kind)]
+    items: list[Expression] = [choose.of(*held) for _ in range(choose.number(0, 2))]
     made: Expression = Items(tuple(items))
     return Arithmetic("+", made, some(choose, types, kind)) if choose.seldom(3) else made
 
