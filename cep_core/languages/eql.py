@@ -26,8 +26,8 @@ and functions.  An expression that is undefined makes its comparison false.
   all taken.  One y is taken, whether it satisfies the conditions or not.
 - x+ puts out each run of consecutive events.  Inside it x.f is the event that occurs, PREV(x.f) the
   one before, ALL(x.f) all before; elsewhere x.f is the last one.
-- (x;y)\\z: z ends what waits for y.  It comes after x and before y, or at the end of y.  x;(y\\z) is
-  the same.  (x+)\\z: z comes between two events of a run, or with one of them.
+- (x;y)\\z: z ends what waits for y.  It comes after x and before y, or at the end of y.  x;(y\\z)
+  is the same.  (x+)\\z: z comes between two events of a run, or with one of them.
 - x@t is a moment t after x.
 
 The precedence of the operators, from + and @ down to |, the lists of SELECT, and @ in a pattern are

@@ -38,6 +38,7 @@ from cep_core.expressions import (
     Expression,
     Function,
     Items,
+    Latest,
     Time,
 )
 from cep_core.languages.eqlparts import (
@@ -190,10 +191,10 @@ class Lowering:
         parts = [self.part(leaf, asked) for leaf in leaves]
         history = asked.history
         layout = _layout(asked.reads, parts)
-        labels = [*map(_label_of, layout), *(["#history"] if history else [])]
+        aliases: frozenset[str] = frozenset().union(*(part.aliases for part in parts))
+        labels = [*map(_label_of, layout), *([_history_of(aliases)] if history else [])]
         nodes = [self._aligned(part, layout, labels, history) for part in parts]
         pieces = (Piece(OWN_END), Piece(OWN_BEGIN))
-        aliases: frozenset[str] = frozenset().union(*(part.aliases for part in parts))
         values: dict[Ref, Expression] = {ref: Column(2, i) for i, ref in enumerate(layout)}
         made = Part(
             *(nodes[0], values, pieces, tuple(labels), aliases),
@@ -346,7 +347,7 @@ class Lowering:
         asked = above.reads | reads | begins
         composite = not is_single(inner)
         nested = tuple(limit for limit in above.limits if limit.alias is None)
-        items = {ref._replace(kind="items") for ref in asked if ref.kind in ("prev", "all")}
+        items = {_items_of(ref) for ref in asked if ref.kind != "items"}
         part = self.part(inner, Above(asked | items, above.history or composite, nested))
         layout = [ref for ref in _run_layout(asked, part) if _own_time(ref, part) is None]
         run = _run(part, layout, above.history)
@@ -356,7 +357,10 @@ class Lowering:
             events,
             list(zip(run.labels, _beginning(part, layout, above.history), strict=True)),
             self._functions,
-            nulls=[*map(_kind_of, layout), *([tuple] if above.history else [])],
+            nulls=[
+                *(tuple if _is_collected(ref, part) else ref.of for ref in layout),
+                *([tuple] if above.history else []),
+            ],
         )
         limits = [_lasting(run, one) for one in above.limits if _is_known(one, part)]
         filters = (*bound(pattern.filters, _step(run, part)), *limits)
@@ -452,8 +456,25 @@ def _value_of(ref: Ref, part: Part) -> Expression:
     if ref.alias not in part.aliases:
         return Items(()) if _kind_of(ref) is tuple else Constant(None)
     if ref.kind == "items" and ref not in part.values:
-        return Items((part.values[ref._replace(kind="field")],))
+        return Items((part.values[_item_of(ref)],))
     return part.values[ref]
+
+
+def _items_of(ref: Ref) -> Ref:
+    """Return the reference to the tuple of a value: empty if there is none."""
+    attribute = f"#{ref.kind}" if ref.kind in ("begin", "end") else ref.attribute
+    return Ref("items", ref.alias, attribute, ref.of)
+
+
+def _item_of(ref: Ref) -> Ref:
+    """Return the reference to the value of a tuple."""
+    match ref.attribute:
+        case "#begin":
+            return Ref("begin", ref.alias)
+        case "#end":
+            return Ref("end", ref.alias)
+        case _:
+            return ref._replace(kind="field")
 
 
 def _kind_of(ref: Ref) -> type:
@@ -461,8 +482,12 @@ def _kind_of(ref: Ref) -> type:
 
 
 def _label_of(ref: Ref) -> str:
-    name = f"{ref.alias}.{ref.attribute or '#' + ref.kind}"
+    name = f"{ref.alias}.{ref.attribute or f'#{ref.kind}'}"
     return f"{name}*" if _kind_of(ref) is tuple else name
+
+
+def _history_of(aliases: frozenset[str]) -> str:
+    return f"{min(aliases)}.#history"
 
 
 def _needs(part: Part, above: Above, own: Expression, kind: str) -> bool:
@@ -500,18 +525,28 @@ def _run_layout(reads: Refs, part: Part) -> list[Ref]:
 def _own_time(ref: Ref, part: Part) -> Expression | None:
     """Return the time of a run that needs no column: its own begin or end."""
     own = {"begin": OWN_BEGIN, "end": OWN_END}.get(ref.kind)
+    if ref.alias in part.optional:
+        return None
     return own if own is not None and part.values[ref] == own else None
 
 
 def _run(part: Part, layout: list[Ref], history: bool) -> Part:
-    """Return where values stand in a run."""
-    values: dict[Ref, Expression] = {ref: Column(2, i) for i, ref in enumerate(layout)}
+    """Return where values stand in a run.
+
+    Times of an alias that is iterated among others are tuples whose last item is what counts.
+    """
+    values: dict[Ref, Expression] = {}
+    for place, ref in enumerate(layout):
+        collected = _is_collected(ref, part) and ref.kind != "all"
+        values[ref] = Latest(Column(2, place), int) if collected else Column(2, place)
     for ref in part.values:
         own = _own_time(ref, part)
         if own is not None:
             values[ref] = own
-    labels = [*map(_label_of, layout), *(["#history"] if history else [])]
+    labels = [f"{_label_of(ref)}{place}" for place, ref in enumerate(layout)]
     pieces = (Piece(Column(2, len(layout)), True),) if history else ()
+    if history:
+        labels.append(_history_of(part.aliases))
     return Part(
         *(part.node, values, pieces, tuple(labels), part.aliases),
         iterated=part.aliases,
@@ -520,16 +555,22 @@ def _run(part: Part, layout: list[Ref], history: bool) -> Part:
     )
 
 
+def _is_collected(ref: Ref, part: Part) -> bool:
+    """Return whether a run has a tuple of what its events have."""
+    return ref.kind == "all" or (ref.kind in ("begin", "end") and ref.alias in part.optional)
+
+
 def _items(ref: Ref, part: Part) -> Expression:
     """Return the tuple of what one event adds to a run."""
-    if ref.alias in part.optional:
-        return part.values[ref._replace(kind="items")]
-    return Items((part.values[ref._replace(kind="field")],))
+    items = _items_of(ref)
+    return (
+        part.values[items] if ref.alias in part.optional else Items((part.values[_item_of(items)],))
+    )
 
 
 def _beginning(part: Part, layout: list[Ref], history: bool) -> list[Expression]:
     """Return the columns of a run of one event, over the event."""
-    found = [_items(ref, part) if ref.kind == "all" else part.values[ref] for ref in layout]
+    found = [_items(ref, part) if _is_collected(ref, part) else part.values[ref] for ref in layout]
     return [*found, *([joined(part.history)] if history else [])]
 
 
@@ -537,11 +578,14 @@ def _following(part: Part, layout: list[Ref], history: bool) -> list[Expression]
     """Return the columns of a run with one event more: the run is side 1, the event side 2."""
     found: list[Expression] = []
     for place, ref in enumerate(layout):
+        before = Column(1, place)
         match ref.kind:
-            case "all":
-                found.append(Arithmetic("+", Column(1, place), _items(ref, part)))
+            case "begin" if _is_collected(ref, part):
+                found.append(Arithmetic("+", _items(ref, part), before))
+            case "all" | "end" if _is_collected(ref, part):
+                found.append(Arithmetic("+", before, _items(ref, part)))
             case "begin":
-                found.append(Column(1, place))
+                found.append(before)
             case _:
                 found.append(part.values[ref])
     if history:

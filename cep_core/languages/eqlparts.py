@@ -134,7 +134,7 @@ def joined(history: tuple[Piece, ...]) -> Expression:
 def stored(ref: Ref, part: Part) -> frozenset[Ref]:
     """Return what of a part has to be kept so that a reference can be read above it."""
     match ref.kind:
-        case "prev" if ref.alias in part.mixed:
+        case "prev" | "field" if ref.alias in part.mixed:
             return frozenset((_as(ref, "all"),))
         case "all" if ref.alias in part.iterated:
             return frozenset((ref,))
@@ -158,6 +158,8 @@ def read_before(ref: Ref, part: Part, get: Callable[[Ref], Expression]) -> Found
         case "prev" if ref.alias in part.mixed:
             run = get(_as(ref, "all"))
             return Found(Latest(run, ref.of), False, run)
+        case "field" if ref.alias in part.mixed:
+            return Found(Latest(get(_as(ref, "all")), ref.of))
         case "all" if ref.alias in part.iterated:
             return Found(get(_as(ref, "all")), True)
         case "prev" | "all":

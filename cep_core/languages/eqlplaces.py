@@ -24,6 +24,7 @@ from cep_core.rewrite.pattern import (
     Pattern,
     Plus,
     Source,
+    aliases_of,
     sources_of,
 )
 
@@ -60,8 +61,8 @@ def placed(pattern: Pattern, filters: Conditions, tests: Conditions) -> Pattern:
             return replace(pattern, inner=placed(inner, filters, tests))
         case Next():
             return _placed_next(pattern, filters, tests)
-        case Either(left, right):
-            return _placed_either(pattern, left, right, (*filters, *tests))
+        case Either():
+            return _placed_either(pattern, filters, tests)
         case Plus():
             return _placed_plus(pattern, filters, tests)
         case Except(inner, other):
@@ -96,19 +97,20 @@ def _placed_next(pattern: Next, filters: Conditions, tests: Conditions) -> Patte
     )
 
 
-def _placed_either(pattern: Either, left: Pattern, right: Pattern, all: Conditions) -> Pattern:
-    of_left, rest = _parted(all, left)
-    of_right, own = _parted(rest, right)
+def _placed_either(pattern: Either, filters: Conditions, tests: Conditions) -> Pattern:
+    of_left, rest = _parted((*filters, *tests), pattern.left)
+    of_right, own = _parted(rest, pattern.right)
     return replace(
         pattern,
-        left=placed(left, of_left, ()),
-        right=placed(right, of_right, ()),
+        left=placed(pattern.left, *_kinds(of_left, filters)),
+        right=placed(pattern.right, *_kinds(of_right, filters)),
         tests=(*pattern.tests, *own),
     )
 
 
 def _placed_plus(pattern: Plus, filters: Conditions, tests: Conditions) -> Pattern:
-    own = [one for one in (*filters, *tests) if _looks_back(one)]
+    known = aliases_of(pattern.inner)
+    own = [one for one in (*filters, *tests) if _looks_back(one) and one.aliases <= known]
     if not _takes_tests(pattern.inner):
         own += [one for one in tests if one not in own and not _belongs_below(one, pattern.inner)]
     down_filters = tuple(one for one in filters if one not in own)
