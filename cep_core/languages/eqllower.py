@@ -602,6 +602,12 @@ def _step(run: Part, part: Part) -> Place:
     """Return what references read when a run meets an event."""
 
     def place(ref: Ref) -> Found | None:
+        if ref.kind in ("begin", "end") and ref.alias in part.optional:
+            own = run.values[ref]
+            assert isinstance(own, Latest)
+            past, added = older(own.operand), part.values[_items_of(ref)]
+            both = (added, past) if ref.kind == "begin" else (past, added)
+            return Found(Latest(Arithmetic("+", *both), int))
         if ref.kind in ("prev", "all", "begin"):
             return read_before(ref, run, lambda one: older(run.values[one]))
         return now(part)(ref)
