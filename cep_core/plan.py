@@ -35,10 +35,11 @@ Builder: TypeAlias = "Callable[[Plan, Wanted, int], MOp]"
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What is switched inside m-ops: the AN-index and the AI-index of states."""
+    """What is switched: the AN-index and the AI-index of states; rewriting by rates."""
 
     active_node_index: bool = True
     active_instance_index: bool = True
+    rewriting: bool = True
 
 
 class Plan:

@@ -31,11 +31,13 @@ class Language(NamedTuple):
     """How texts of a language are read.
 
     ``split`` gives the shape of a text, the values of its literals, and the name that it publishes;
-    ``prepare`` the algebra, with the literals as parameters numbered in the same order.
+    ``prepare`` the algebra, with the literals as parameters numbered in the same order.  What is
+    prepared depends on the rates of streams if the language ``rewrites``.
     """
 
     split: Callable[[str, int], tuple[str, tuple[Any, ...], str | None]]
     prepare: Callable[[str, Catalog, int, Mapping[str, Function]], Prepared]
+    rewrites: bool = False
 
 
 def require_name(name: object, what: str) -> None:
@@ -70,6 +72,6 @@ def _prepare_air(
 
 LANGUAGES: Mapping[str, Language] = {
     "cel": Language(split, prepare_cel),
-    "eql": Language(split_eql, prepare_eql),
+    "eql": Language(split_eql, prepare_eql, rewrites=True),
     "air": Language(lambda text, _: (text, (), None), _prepare_air),
 }

@@ -67,6 +67,7 @@ from cep_core.languages.formula import Reader, formula
 from cep_core.languages.tokens import Token, lexis
 from cep_core.languages.tokens import split as split_text
 from cep_core.languages.tokens import tokens as tokens_of
+from cep_core.rewrite.cost import Rates
 from cep_core.rewrite.pattern import (
     After,
     Condition,
@@ -82,6 +83,8 @@ from cep_core.rewrite.pattern import (
     parts_of,
     sources_of,
 )
+from cep_core.rewrite.report import report
+from cep_core.rewrite.rewriting import rewritten
 
 KEYWORDS = (
     *("SELECT", "FROM", "WHERE", "FILTER", "AS", "PUBLISH", "OCCURS", "WITHIN", "PREV", "ALL"),
@@ -117,7 +120,8 @@ def prepare(
     """Return a query as algebra; raises QueryError with the place of what is wrong."""
     try:
         query = parse(text, catalog, ticks_per_second, functions)
-        return lowered(query, functions)
+        rates = {name: rate for name in query.reads if (rate := catalog.rate(name)) is not None}
+        return lowered(query, rates, functions)
     except AlgebraError as error:
         raise QueryError.of(error, text) from None
 
@@ -130,17 +134,19 @@ def parse(
     return _Parser(reader, catalog, functions).whole()
 
 
-def lowered(query: EventQuery, functions: Mapping[str, Function]) -> Prepared:
-    """Return a query as algebra."""
+def lowered(query: EventQuery, rates: Rates, functions: Mapping[str, Function]) -> Prepared:
+    """Return a query as algebra, its pattern rewritten by the rates."""
+    pattern = rewritten(query.pattern, rates) if rates else query.pattern
     lowering = Lowering(query.schemas, functions)
     selection = query.selection if query.selection is not None else _everything(query)
     reads = frozenset().union(*(one.condition.read for one in selection))
-    part = lowering.part(query.pattern, Above(reads))
+    part = lowering.part(pattern, Above(reads))
     columns = [(one.name, _selected(one.condition, part)) for one in selection]
     node = algebra.project(part.node, columns, functions, _repeated(selection))
     same = [(name, Column(2, place)) for place, name in enumerate(part.node.schema.names)]
     made = part.node if columns == same else node
-    return Prepared(made, query.publishes, (), query.reads)
+    notes = report(query.pattern, pattern, rates)
+    return Prepared(made, query.publishes, (), query.reads, notes)
 
 
 def _selected(condition: Condition, part: Part) -> Expression:

@@ -65,6 +65,8 @@ class Case:
 class Trees:
     """Patterns with conditions where the language puts them."""
 
+    filtered = tested = 2  # how often the operators have conditions: one in so many
+
     def __init__(self, choose: Choice) -> None:
         self._choose = choose
         self._made = 0
@@ -102,8 +104,8 @@ class Trees:
             right = right.inner
         filters: list[Test] = []
         tests: list[Test] = []
-        for into in (filters, tests):
-            if choose.seldom(2):
+        for into, often in ((filters, self.filtered), (tests, self.tested)):
+            if choose.seldom(often):
                 into.append(self._across(aliases(left), aliases(right), not runs))
         if isinstance(right, Src) and choose.seldom(3):
             tests.append(self._test([right.alias], [right.alias]))
@@ -173,17 +175,40 @@ class Trees:
             first = choose.of(
                 first, first, Read("prev", one, attribute), Read("all", one, attribute)
             )
-        second: Operand = Read("prev" if choose.seldom(3) else "field", other, attribute)
+        back = not plain and choose.seldom(3)
+        second: Operand = Read("prev" if back else "field", other, attribute)
         if attribute == "n" and choose.seldom(4):
             second = Sum(choose.of("+", "/"), second, choose.of(1, 0))
         return Atom(choose.of("=", "=", "<>", "<", ">="), first, second)
 
 
+class Chains(Trees):
+    """Patterns that can be rewritten: long sequences and unions, and what keeps their order."""
+
+    filtered, tested = 7, 4
+
+    def tree(self, depth: int, runs: bool = True) -> Tree:
+        choose = self._choose
+        if not depth or self._made >= 6:
+            return self._source()
+        match choose.number(0, 9):
+            case 0 if depth < 3:
+                return self._source()
+            case 1 | 2 | 3:
+                return Alt(self.tree(depth - 1, runs), self.tree(depth - 1, runs))
+            case 4 if depth < 3:
+                return self._exception(depth, runs)
+            case 5 if runs and depth < 2:
+                return self._run(depth)
+            case _:
+                return self._next(depth, runs)
+
+
 @st.composite
-def cases(draw: st.DrawFn) -> Case:
+def cases(draw: st.DrawFn, kind: type[Trees] = Trees) -> Case:
     """Return a pattern over streams that are dense enough for it to be found."""
     choose = Choice(draw)
-    tree = Trees(choose).tree(3)
+    tree = kind(choose).tree(3)
     events = []
     for _ in range(choose.number(6, 14)):
         t1 = choose.number(0, 11)
@@ -195,10 +220,11 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(tree, tuple(events), cuts, choose.number(0, 4))
 
 
-def engine() -> Engine:
+def engine(rates: Sequence[float] = ()) -> Engine:
     core = Engine(ticks_per_second=1)
-    for name in STREAMS:
-        core.stream(name, {"n": int, "s": str})
+    for place, name in enumerate(STREAMS):
+        rate = rates[place] if rates else None
+        core.stream(name, {"n": int, "s": str}, rate=rate)
     return core
 
 
@@ -276,6 +302,25 @@ class Worth:
     def demand(self) -> None:
         assert 3 * self.matching >= self.cases
         assert set(self.features) >= FEATURES, FEATURES - set(self.features)
+
+
+def test_rewriting_changes_no_result() -> None:
+    """Whatever the rates, and with filters, tests and time constraints in the way."""
+    worth, changed = Worth(), 0
+
+    @holding(400)
+    @given(cases(Chains), st.lists(st.sampled_from([1.0, 8.0, 64.0]), min_size=3, max_size=3))
+    def agrees(case: Case, rates: list[float]) -> None:
+        nonlocal changed
+        wanted = expected(case)
+        worth.count(case, wanted)
+        core = engine(rates)
+        assert found(case, core) == wanted
+        changed += "as planned" in core.explain("q")
+
+    agrees()
+    assert 3 * worth.matching >= worth.cases
+    assert 6 * changed >= worth.cases
 
 
 def test_patterns_are_found_as_the_definitions_say() -> None:
