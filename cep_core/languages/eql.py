@@ -29,6 +29,7 @@ and functions.  An expression that is undefined makes its comparison false.
 - (x;y)\\z: z ends what waits for y.  It comes after x and before y, or at the end of y.  x;(y\\z)
   is the same.  (x+)\\z: z comes between two events of a run, or with one of them.
 - x@t is a moment t after x.
+- Alternatives with the same attributes may share an alias: (visa t | master t).
 
 The precedence of the operators, from + and @ down to |, the lists of SELECT, and @ in a pattern are
 ours; the paper has parentheses, * and the time operator of its core language.
@@ -165,7 +166,7 @@ def _selected(condition: Condition, part: Part) -> Expression:
 
 def _everything(query: EventQuery) -> tuple[Selected, ...]:
     """Return the items of SELECT *: all attributes, by alias and name if there are several."""
-    sources = list(detected(query.pattern))
+    sources = list({source.alias: source for source in detected(query.pattern)}.values())
     repeated = _iterated(query.pattern)
     found = []
     for source in sources:
@@ -217,6 +218,7 @@ class _Parser:
             self.streams[source.alias] = source.stream
         if not (reader.is_word("WHERE", "PUBLISH") or reader.token.kind == "end"):
             raise reader.expected(_ENDS)
+        self._require_distinct(pattern)
         if reader.take_word("WHERE"):
             self._qualifications(pattern, filters, tests)
         publishes = None
@@ -347,18 +349,31 @@ class _Parser:
         name = token
         if reader.token.kind == "name" and reader.token.word not in KEYWORDS:
             name = reader.next()
-        if name.text in self.streams:
-            raise AlgebraError(
-                f"there are two {name.text} in the pattern",
-                hint=f"give each its own alias: {token.text} {name.text}2",
-                span=name.span,
-            )
         self.streams[name.text] = token.text
-        return Source(token.text, name.text, span=token.span)
+        return Source(token.text, name.text, span=Span(token.start, name.end))
 
     def _operator(self) -> Token:
         self.reader.deeper()
         return self.reader.next()
+
+    def _require_distinct(self, pattern: Pattern) -> None:
+        """Raise AlgebraError if an alias is there twice, unless in alternatives that are alike."""
+        known: dict[str, str] = {}
+        parts = parts_of(pattern)
+        for number, part in enumerate(parts):
+            for source in sources_of(part):
+                schema = self.schemas[source.stream]
+                other = known.get(source.alias)
+                alike = isinstance(pattern, Either) and other is not None
+                if other is not None and not (alike and schema == self.schemas[other]):
+                    hint = f"give each its own alias: {source.stream} {source.alias}{number + 1}"
+                    if alike:
+                        hint = "alternatives of one alias have the same attributes"
+                    message = f"there are two {source.alias} in the pattern"
+                    raise AlgebraError(message, hint=hint, span=source.span)
+            known |= {source.alias: source.stream for source in sources_of(part)}
+        for part in parts:
+            self._require_distinct(part)
 
     # -- WHERE -----------------------------------------------------------------------------
 

@@ -190,6 +190,9 @@ class Lowering:
         asked = above.also(_reads_of_either(pattern), above.history and not single)
         parts = [self.part(leaf, asked) for leaf in leaves]
         history = asked.history
+        if _are_alike(parts, asked):
+            by_alike = dict(zip(map(id, leaves), [part.node for part in parts], strict=True))
+            return self._united(pattern, by_alike, parts[0])
         layout = _layout(asked.reads, parts)
         aliases: frozenset[str] = frozenset().union(*(part.aliases for part in parts))
         labels = [*map(_label_of, layout), *([_history_of(aliases)] if history else [])]
@@ -199,7 +202,7 @@ class Lowering:
         made = Part(
             *(nodes[0], values, pieces, tuple(labels), aliases),
             iterated=frozenset().union(*(one.iterated for one in parts)),
-            optional=aliases,
+            optional=_optional(parts),
             mixed=frozenset().union(*(one.mixed for one in parts)),
         )
         if history:
@@ -446,9 +449,31 @@ def _layout(reads: Refs, parts: Sequence[Part]) -> list[Ref]:
     """Return what the rows of a union have to hold, in an order of its own."""
     wanted: set[Ref] = set()
     for part in parts:
-        optional = replace(part, optional=part.aliases)
+        optional = replace(part, optional=_optional(parts))
         wanted |= all_stored(reads, optional)
     return sorted(wanted, key=lambda ref: ref[:3])
+
+
+def _optional(parts: Sequence[Part]) -> frozenset[str]:
+    """Return the aliases that a row of a union need not have: not all alternatives have them."""
+    every = frozenset.intersection(*(part.aliases for part in parts))
+    own: frozenset[str] = frozenset().union(*(part.aliases | part.optional for part in parts))
+    return own - every | frozenset().union(*(part.optional for part in parts))
+
+
+def _are_alike(parts: Sequence[Part], above: Above) -> bool:
+    """Return whether the rows of all alternatives are the same, and have what is read of them."""
+    first = parts[0]
+    read = {ref for ref in above.reads if ref.alias in first.aliases}
+    return (
+        not above.history
+        and all(ref in first.values or ref.kind in ("prev", "all") for ref in read)
+        and all(
+            (one.values, one.labels, one.node.schema)
+            == (first.values, first.labels, first.node.schema)
+            for one in parts[1:]
+        )
+    )
 
 
 def _value_of(ref: Ref, part: Part) -> Expression:

@@ -98,13 +98,20 @@ def _placed_next(pattern: Next, filters: Conditions, tests: Conditions) -> Patte
 
 
 def _placed_either(pattern: Either, filters: Conditions, tests: Conditions) -> Pattern:
-    of_left, rest = _parted((*filters, *tests), pattern.left)
-    of_right, own = _parted(rest, pattern.right)
+    """Return a union; what both alternatives call by one alias concerns both."""
+    sides = pattern.left, pattern.right
+    below: list[Conditions] = []
+    for one, other in (sides, sides[::-1]):
+        own, _ = _parted((*filters, *tests), one)
+        known, beside = _all_aliases(one), _all_aliases(other)
+        shared = known & beside
+        below.append(tuple(c for c in own if not c.aliases & shared or c.aliases <= beside))
+    rest = tuple(c for c in (*filters, *tests) if c not in below[0] and c not in below[1])
     return replace(
         pattern,
-        left=placed(pattern.left, *_kinds(of_left, filters)),
-        right=placed(pattern.right, *_kinds(of_right, filters)),
-        tests=(*pattern.tests, *own),
+        left=placed(pattern.left, *_kinds(below[0], filters)),
+        right=placed(pattern.right, *_kinds(below[1], filters)),
+        tests=(*pattern.tests, *rest),
     )
 
 

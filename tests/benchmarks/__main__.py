@@ -12,6 +12,7 @@ from tests.benchmarks import (
     double_top,
     feed_patterns,
     mmqjp_flat,
+    next_cep,
     pipeline,
     rss,
     rumor,
@@ -21,7 +22,10 @@ from tests.benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, lin
 
 BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
-    for module in (mmqjp_flat, rss, stage1, pipeline, cayuga, double_top, feed_patterns, rumor)
+    for module in (
+        *(mmqjp_flat, rss, stage1, pipeline),
+        *(cayuga, double_top, feed_patterns, rumor, next_cep),
+    )
 }
 
 
