@@ -1,4 +1,4 @@
-"""The benchmark `next`: both sides find the same, and rewriting and placement do what they should."""
+"""The benchmark `next`: both sides find the same, and each step of placement carries more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_rewriting_finds_the_same(kind: Kind) -> None:
 
 @pytest.mark.parametrize("kind", MANY)
 def test_each_step_of_placement_carries_more(kind: Kind) -> None:
-    """Round robin, greedy, with reuse, with rewriting: on five nodes, never less, in the end more."""
+    """Round robin, greedy, with reuse, with rewriting: on five nodes never less, at last more."""
     carried = [next_cep.carried(name, kind, 5, 1) for name in PLACEMENTS]
     assert carried == sorted(carried)
     assert carried[-1] > 2 * carried[0]
