@@ -187,7 +187,9 @@ class Lowering:
         """Return a union: its alternatives are projected to one schema, once each."""
         leaves = list(_leaves(pattern))
         single = is_single(pattern)
-        asked = above.also(_reads_of_either(pattern), above.history and not single)
+        reads = above.reads | _reads_of_either(pattern)
+        present = {Ref("begin", ref.alias) for ref in reads if ref.kind in ("prev", "all")}
+        asked = above.also(reads | present, above.history and not single)
         parts = [self.part(leaf, asked) for leaf in leaves]
         history = asked.history
         if _are_alike(parts, asked):
