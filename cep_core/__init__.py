@@ -13,7 +13,7 @@ from cep_core.engine import Engine
 from cep_core.errors import CepError, QueryError
 from cep_core.events import Event, Late, Match, Rejected, Schema
 from cep_core.expressions import Function
-from cep_core.plan import Options
+from cep_core.options import Options
 from cep_core.rules import ALL_RULES, Rule
 from cep_core.snapshot import AttributeType
 

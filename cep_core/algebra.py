@@ -20,14 +20,17 @@ Absence                -             left rows that no right row answers in time
 Successor              ;             each left row with the first of its successors
 Repeat                 +             runs: repeated steps to the first of the successors
 Unless                 \             left rows that no right row ends together with
+SequenceScan           SEQ, SSC      sequences of rows, one of each component, in a window (SASE)
+Negation               SEQ_WITHOUT   rows between whose parts nothing happened (SASE)
 =====================  ============  ==============================================================
 
 Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where names collide the
 first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  It has no
-Absence, whose relatives are SASE's negated end and NEXT's exception (`operators/absence`).
-The last three are core operators of NEXT CEP (Schultz-Møller, Migliavacca and Pietzuch,
-*Distributed Complex Event Processing with Query Rewriting*, 2009, sections 3.2 and 3.4): among
-simultaneous rows the `rank` tells which is the first, as its complete-history time model asks.
+Absence, whose relatives are SASE's negated end and NEXT's exception (`operators/absence`), and
+no SequenceScan and Negation, which are those of Wu, Diao and Rizvi 2006 (`cep_core.patterns`).
+Successor, Repeat and Unless are core operators of NEXT CEP (Schultz-Møller, Migliavacca and
+Pietzuch, *Distributed Complex Event Processing with Query Rewriting*, 2009, sections 3.2 and 3.4):
+among simultaneous rows the `rank` tells which is the first, as its time model asks.
 """
 
 from __future__ import annotations
@@ -35,7 +38,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
 from dataclasses import dataclass
-from typing import TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never
 
 from cep_core.errors import AlgebraError, SchemaFault, Span
 from cep_core.events import Schema, shown
@@ -55,6 +58,12 @@ from cep_core.expressions import (
     walk,
 )
 
+Strategy: TypeAlias = Literal["any", "next", "strict", "partition"]
+RunAggregate: TypeAlias = Literal["COUNT", "SUM", "AVG", "MIN", "MAX"]
+Role: TypeAlias = (
+    Literal["value", "current", "previous", "first", "last", "start", "first_end", "end"]
+    | RunAggregate
+)
 AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMIN", "ARGMAX")
 
 
@@ -249,6 +258,77 @@ class Unless:
     schema: Schema
 
 
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A component of a sequence: rows of an input; ``repeated`` are one or more of them, a run."""
+
+    input: int
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value of a sequence, by component: what predicates read and results have.
+
+    ``value`` is attribute ``index`` of a single row; of a run ``current`` is that of each of its
+    rows, ``previous`` of the one before, ``first`` and ``last`` of these.  ``start`` is the t0 of
+    the first row, ``first_end`` its t1, ``end`` the t1 of the last.  An aggregate is over a whole
+    run, without ``index`` over its rows; with ``before`` over what precedes the current row.
+    """
+
+    component: int
+    role: Role
+    index: int | None = None
+    before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceScan:
+    """SEQ: rows of the components one after the other, within a window, given a predicate.
+
+    Column j of side 2 of the predicate is part j; the first parts are the schema's.  ``window``
+    bounds last.t1 - first.t1 (None: nothing does).  ``partition`` has the columns of each input
+    that say to which partition a row belongs, for partition contiguity; None: to none.
+    """
+
+    inputs: tuple[Node, ...]
+    components: tuple[Component, ...]
+    parts: tuple[Part, ...]
+    predicate: Expression
+    window: Expression | None
+    strategy: Strategy
+    partition: tuple[tuple[int, ...] | None, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeComponent:
+    """What must not happen between two times, the columns of the source that have them.
+
+    ``after`` is None at the start of a sequence, ``before`` at its end: there the window begins
+    and ends.  The predicate reads the row as side 1 and what happens as side 2.
+    """
+
+    predicate: Expression
+    after: int | None
+    before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """SEQ_WITHOUT: rows of the source for which none of the negatives happens, one per input.
+
+    ``first`` is the column with the t1 of a row's first part.
+    """
+
+    source: Node
+    inputs: tuple[Node, ...]
+    negatives: tuple[NegativeComponent, ...]
+    first: int
+    window: Expression | None
+    schema: Schema
+
+
 Node: TypeAlias = (
     Stream
     | Select
@@ -263,6 +343,8 @@ Node: TypeAlias = (
     | Successor
     | Repeat
     | Unless
+    | SequenceScan
+    | Negation
 )
 Functions: TypeAlias = Mapping[str, Function]
 
@@ -274,7 +356,7 @@ def stream(name: str, schema: Schema) -> Stream:
 
 def select(source: Node, predicate: Expression, functions: Functions = FUNCTIONS) -> Select:
     """Return σ over a source."""
-    _require(predicate, {2: source.schema.types}, functions)
+    require(predicate, {2: source.schema.types}, functions)
     return Select(source, predicate, source.schema)
 
 
@@ -289,7 +371,7 @@ def project(
     kinds = [_kind_of(column, {2: source.schema.types}, functions) for _, column in columns]
     others = nulls or [str] * len(kinds)
     known = [kind or other for kind, other in zip(kinds, others, strict=True)]
-    schema = _schema([name for name, _ in columns], known, span)
+    schema = schema_of([name for name, _ in columns], known, span)
     return Project(source, tuple(column for _, column in columns), schema)
 
 
@@ -319,7 +401,7 @@ def sequence(
     span: Span | None = None,
 ) -> Sequence:
     """Return ;θ of two streams."""
-    _require(predicate, pair_types(left, right), functions)
+    require(predicate, pair_types(left, right), functions)
     return Sequence(left, right, predicate, paired_schema(left.schema, right.schema, span))
 
 
@@ -342,7 +424,7 @@ def iterated_schema(
             )
     later = (*right.names, *names)
     own = [f"{name}_1" if name in later else name for name in left.names]
-    schema = _schema([*own, *later], [*left.types, *right.types, *kinds], span)
+    schema = schema_of([*own, *later], [*left.types, *right.types, *kinds], span)
     return schema, tuple(left.names.index(n) if n in left.names else None for n in later)
 
 
@@ -359,8 +441,8 @@ def iterate(
     names, kinds = [name for name, _, _ in aggregates], [kind for _, _, kind in aggregates]
     schema, initial = iterated_schema(left.schema, right.schema, names, kinds, span)
     types = {1: schema.types, 2: right.schema.types}
-    _require(filter, types, functions)
-    _require(rebind, types, functions)
+    require(filter, types, functions)
+    require(rebind, types, functions)
     for name, expression, kind in aggregates:
         found = _kind_of(expression, types, functions)
         if found not in (kind, None) and not (kind is float and found is int):
@@ -396,7 +478,7 @@ def window_aggregate(
     span: Span | None = None,
 ) -> WindowAggregate:
     """Return the sliding α: the grouped columns, then the aggregates."""
-    _require_window(window, functions)
+    require_window(window, functions)
     schema = _aggregated(source, group_by, aggregates, functions, span)
     functions_of = tuple(a for _, a in aggregates)
     return WindowAggregate(source, tuple(group_by), functions_of, window, schema)
@@ -411,8 +493,8 @@ def window_join(
     span: Span | None = None,
 ) -> WindowJoin:
     """Return ⋈ of two streams."""
-    _require_window(window, functions)
-    _require(predicate, pair_types(left, right), functions)
+    require_window(window, functions)
+    require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, span)
     return WindowJoin(left, right, predicate, window, schema)
 
@@ -425,8 +507,8 @@ def absence(
     functions: Functions = FUNCTIONS,
 ) -> Absence:
     """Return NOT FOLLOWED BY of two streams: rows of the left."""
-    _require_window(window, functions)
-    _require(predicate, pair_types(left, right), functions)
+    require_window(window, functions)
+    require(predicate, pair_types(left, right), functions)
     return Absence(left, right, predicate, window, False, left.schema)
 
 
@@ -439,8 +521,8 @@ def alternative(
     span: Span | None = None,
 ) -> Absence:
     """Return FOLLOWED BY .. ELSE of two streams: pairs, without a right row if nothing answered."""
-    _require_window(window, functions)
-    _require(predicate, pair_types(left, right), functions)
+    require_window(window, functions)
+    require(predicate, pair_types(left, right), functions)
     schema = paired_schema(left.schema, right.schema, span)
     return Absence(left, right, predicate, window, True, schema)
 
@@ -458,14 +540,14 @@ def successor(
 ) -> Successor:
     """Return ;φ of two streams, with SUCC; ``names`` are those of the result, if not the usual."""
     types = pair_types(left, right)
-    _require(predicate, types, functions)
+    require(predicate, types, functions)
     _require_rank(rank, right, functions)
     _require_guards(guards, left.schema, functions)
     kinds = [_kind_of(one, types, functions) or int for _, one in kept]
     if names is None:
         pair = paired_schema(left.schema, right.schema, span)
         names = [*pair.names, *(name for name, _ in kept)]
-    schema = _schema(names, [*left.schema.types, *right.schema.types, *kinds], span)
+    schema = schema_of(names, [*left.schema.types, *right.schema.types, *kinds], span)
     expressions = tuple(one for _, one in kept)
     return Successor(left, right, predicate, rank, expressions, tuple(guards), schema)
 
@@ -483,8 +565,8 @@ def repeat(
 ) -> Repeat:
     """Return the steps of an iteration; the columns have the names and types of the left rows."""
     types = pair_types(left, right)
-    _require(filter, types, functions)
-    _require(rebind, types, functions)
+    require(filter, types, functions)
+    require(rebind, types, functions)
     _require_rank(rank, right, functions)
     _require_guards(guards, left.schema, functions)
     kinds = [_kind_of(one, types, functions) for one in columns]
@@ -506,7 +588,7 @@ def unless(
     left: Node, right: Node, predicate: Expression = TRUE, functions: Functions = FUNCTIONS
 ) -> Unless:
     """Return the left rows that no right row ends together with, given the predicate."""
-    _require(predicate, pair_types(left, right), functions)
+    require(predicate, pair_types(left, right), functions)
     return Unless(left, right, predicate, left.schema)
 
 
@@ -525,6 +607,10 @@ def sources_of(node: Node) -> tuple[Node, ...]:
             return (left, right)
         case Successor(left, right, guards=guards) | Repeat(left, right, guards=guards):
             return (left, right, *(guard.source for guard in guards))
+        case SequenceScan(inputs):
+            return inputs
+        case Negation(source, inputs):
+            return (source, *inputs)
         case _:
             assert_never(node)
 
@@ -548,10 +634,10 @@ def paired_schema(left: Schema, right: Schema, span: Span | None = None) -> Sche
     """Return the schema of pairs: if any name occurs twice, all of the left get the suffix "_1"."""
     collide = set(left.names) & set(right.names)
     own = [f"{name}_1" for name in left.names] if collide else list(left.names)
-    return _schema([*own, *right.names], [*left.types, *right.types], span)
+    return schema_of([*own, *right.names], [*left.types, *right.types], span)
 
 
-def _require(predicate: Expression, types: Types, functions: Functions) -> None:
+def require(predicate: Expression, types: Types, functions: Functions) -> None:
     """Raise AlgebraError unless an expression is a condition that can be compiled."""
     require_compilable(predicate)
     require_condition(predicate, types, functions)
@@ -570,10 +656,10 @@ def _require_rank(rank: Expression | None, right: Node, functions: Functions) ->
 def _require_guards(guards: Ordered[Guard], left: Schema, functions: Functions) -> None:
     for guard in guards:
         types = {1: left.types, 2: guard.source.schema.types}
-        _require(guard.predicate, types, functions)
+        require(guard.predicate, types, functions)
 
 
-def _require_window(window: Expression, functions: Functions) -> None:
+def require_window(window: Expression, functions: Functions) -> None:
     """Raise AlgebraError unless a window is a constant number of ticks."""
     require_compilable(window)
     if any(isinstance(part, Column | Duration | Missing) for part in walk(window)):
@@ -606,7 +692,7 @@ def _aggregated(
     for name, aggregate in aggregates:
         names.append(name)
         kinds.append(_aggregate_type(aggregate, types, functions, span))
-    return _schema(names, kinds, span)
+    return schema_of(names, kinds, span)
 
 
 def _aggregate_type(
@@ -645,7 +731,8 @@ def _aggregate_type(
     return float if function == "AVG" else (kind or float)
 
 
-def _schema(names: Ordered[str], types: Ordered[type], span: Span | None) -> Schema:
+def schema_of(names: Ordered[str], types: Ordered[type], span: Span | None = None) -> Schema:
+    """Return the schema of a result; raises AlgebraError if a name occurs twice."""
     if len(set(names)) < len(names):
         twice = sorted({name for name in names if list(names).count(name) > 1})
         raise AlgebraError(

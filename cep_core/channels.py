@@ -153,8 +153,9 @@ class Channel:
         if self.sole is not None:
             self.sole.receive(row, members)
             return
-        for port, part in self._shares(members):
-            port.receive(row, part)
+        if self.ports:
+            for port, part in self._shares(members):
+                port.receive(row, part)
 
     def emit_pair(self, a: Row, b: Row, members: Members) -> None:
         """Hand on a pair of rows; the concatenation is built by those who need it."""

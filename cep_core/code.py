@@ -43,14 +43,26 @@ InstanceScan: TypeAlias = Callable[[Sequence[Any], Row, Sequence[Any]], list[Any
 RowMaker: TypeAlias = Callable[[Row | None, Row, Sequence[Any]], Row]
 Functions: TypeAlias = Mapping[str, Function]
 
-_ATOM_ERRORS = (Exception,)  # whatever a user's function raises makes its atom false
+ATOM_ERRORS = (Exception,)  # whatever a user's function raises makes its atom false
+
+
+def _of_pair(column: Column) -> str:
+    """Return the source of a column of a pair of rows."""
+    return f"{'a' if column.side == 1 else 'b'}[{column.index + VALUES}]"
 
 
 class Writer:
-    """Writes expressions as Python; ``slots`` says how each constant is read."""
+    """Writes expressions as Python; ``slots`` and ``columns`` say how each of them is read."""
 
-    def __init__(self, functions: Functions, binary: bool, slots: Callable[[int], str]) -> None:
+    def __init__(
+        self,
+        functions: Functions,
+        binary: bool,
+        slots: Callable[[int], str],
+        columns: Callable[[Column], str] = _of_pair,
+    ) -> None:
         self._slots = slots
+        self._columns = columns
         self._binary = binary
         self.names: dict[str, Any] = {"_eq": _equal, "_ne": _unequal}
         self._functions = functions
@@ -58,10 +70,8 @@ class Writer:
     def write(self, node: Expression) -> str:
         """Return the source of an expression; of a condition, if it is one."""
         match node:
-            case Column(1, index):
-                return f"a[{index + VALUES}]"
-            case Column(_, index):
-                return f"b[{index + VALUES}]"
+            case Column():
+                return self._columns(node)
             case Constant(value):
                 return self._constant(value)
             case Parameter(index):
@@ -138,13 +148,13 @@ def condition(node: Expression, functions: Functions, binary: bool) -> Condition
     """Return a condition as a function of (a, b, k) that never raises."""
     writer = Writer(functions, binary, lambda slot: f"k[{slot}]")
     body = writer.condition(node)
-    quick: Condition = _function(f"def made(a, b, k):\n    return {body}", writer.names)
+    quick: Condition = function_of(f"def made(a, b, k):\n    return {body}", writer.names)
     slow = careful(node, functions, binary)
 
     def holds(a: Row | None, b: Row, k: Sequence[Any]) -> bool:
         try:
             return quick(a, b, k)
-        except _ATOM_ERRORS:
+        except ATOM_ERRORS:
             return slow(a, b, k)
 
     return holds
@@ -163,13 +173,13 @@ def entry_scan(
     if not test:
         return lambda entries, a, b: [entry[-1] for entry in entries]
     body = f"def made(entries, a, b):\n    return [e[-1] for e in entries if {test}]"
-    quick: EntryScan = _function(body, writer.names)
+    quick: EntryScan = function_of(body, writer.names)
     slow = _all_careful(literals, functions, binary, position)
 
     def scan(entries: Sequence[Any], a: Row | None, b: Row) -> list[Any]:
         try:
             return quick(entries, a, b)
-        except _ATOM_ERRORS:
+        except ATOM_ERRORS:
             return [entry[-1] for entry in entries if slow(a, b, entry)]
 
     return scan
@@ -187,13 +197,13 @@ def instance_scan(literals: Sequence[Expression], functions: Functions) -> Insta
         "    start = b[0]\n"
         f"    return [i for i in instances if (a := i[0])[1] < start{test}]"
     )
-    quick: InstanceScan = _function(body, writer.names)
+    quick: InstanceScan = function_of(body, writer.names)
     slow = _all_careful(literals, functions, True, None)
 
     def scan(instances: Sequence[Any], b: Row, k: Sequence[Any]) -> list[Any]:
         try:
             return quick(instances, b, k)
-        except _ATOM_ERRORS:
+        except ATOM_ERRORS:
             return [i for i in instances if i[0][1] < b[0] and slow(i[0], b, k)]
 
     return scan
@@ -208,17 +218,19 @@ def row_maker(
     """
     writer = Writer(functions, binary, lambda slot: f"k[{slot}]")
     values = "".join(f"{_value(writer, column)}, " for column in columns)
-    quick: RowMaker = _function(f"def made(a, b, k):\n    return ({times}, {values})", writer.names)
-    head: RowMaker = _function(f"def made(a, b, k):\n    return ({times})", {})
+    quick: RowMaker = function_of(
+        f"def made(a, b, k):\n    return ({times}, {values})", writer.names
+    )
+    head: RowMaker = function_of(f"def made(a, b, k):\n    return ({times})", {})
     single = [
-        _function(f"def made(a, b, k):\n    return {_value(writer, column)}", writer.names)
+        function_of(f"def made(a, b, k):\n    return {_value(writer, column)}", writer.names)
         for column in columns
     ]
 
     def make(a: Row | None, b: Row, k: Sequence[Any]) -> Row:
         try:
             return quick(a, b, k)
-        except _ATOM_ERRORS:
+        except ATOM_ERRORS:
             return (*head(a, b, k), *(_attempt(value, a, b, k) for value in single))
 
     return make
@@ -226,21 +238,28 @@ def row_maker(
 
 def careful(node: Expression, functions: Functions, binary: bool) -> Condition:
     """Return a condition evaluated atom by atom: an atom that fails is false."""
+    return by_atoms(node, lambda: Writer(functions, binary, lambda slot: f"k[{slot}]"), "a, b, k")
+
+
+def by_atoms(
+    node: Expression, writer_of: Callable[[], Writer], arguments: str
+) -> Callable[..., bool]:
+    """Return a condition of some arguments, evaluated atom by atom: one that fails is false."""
     match node:
         case And(items):
-            parts = [careful(item, functions, binary) for item in items]
-            return lambda a, b, k: all(part(a, b, k) for part in parts)
+            parts = [by_atoms(item, writer_of, arguments) for item in items]
+            return lambda *given: all(part(*given) for part in parts)
         case Or(items):
-            parts = [careful(item, functions, binary) for item in items]
-            return lambda a, b, k: any(part(a, b, k) for part in parts)
+            parts = [by_atoms(item, writer_of, arguments) for item in items]
+            return lambda *given: any(part(*given) for part in parts)
         case Not(item):
-            inner = careful(item, functions, binary)
-            return lambda a, b, k: not inner(a, b, k)
+            inner = by_atoms(item, writer_of, arguments)
+            return lambda *given: not inner(*given)
         case _:
-            writer = Writer(functions, binary, lambda slot: f"k[{slot}]")
-            body = f"def made(a, b, k):\n    return {writer.condition(node)}"
-            atom: Condition = _function(body, writer.names)
-            return lambda a, b, k: _attempt(atom, a, b, k) is True
+            writer = writer_of()
+            body = f"def made({arguments}):\n    return {writer.condition(node)}"
+            atom = function_of(body, writer.names)
+            return lambda *given: _attempt(atom, *given) is True
 
 
 def constants(nodes: Sequence[Expression], functions: Functions) -> Callable[[Sequence[Any]], Row]:
@@ -256,7 +275,7 @@ def constants(nodes: Sequence[Expression], functions: Functions) -> Callable[[Se
         return lambda p: tuple([p[index] for index in indexes])
     writer = Writer(functions, False, lambda slot: f"k[{slot}]")
     single = [
-        _function(f"def made(a, b, k):\n    return {_value(writer, node)}", writer.names)
+        function_of(f"def made(a, b, k):\n    return {_value(writer, node)}", writer.names)
         for node in nodes
     ]
     return lambda p: tuple([_attempt(value, None, (), p) for value in single])
@@ -289,10 +308,10 @@ def _all_careful(
     return from_entry
 
 
-def _attempt(function: Callable[..., Any], a: Row | None, b: Row, k: Sequence[Any]) -> Any:
+def _attempt(function: Callable[..., Any], *given: Any) -> Any:
     try:
-        return function(a, b, k)
-    except _ATOM_ERRORS:
+        return function(*given)
+    except ATOM_ERRORS:
         return None
 
 
@@ -306,8 +325,8 @@ def _unequal(left: Any, right: Any) -> bool:
     return bool(left != right and left == left and right == right)
 
 
-def _function(source: str, names: Mapping[str, Any]) -> Any:
-    """Return the function `made` that the source defines."""
+def function_of(source: str, names: Mapping[str, Any]) -> Any:
+    """Return the function `made` that a source defines."""
     scope: dict[str, Any] = dict(names)
     exec(compile(source, "<expression>", "exec"), scope)
     return scope["made"]

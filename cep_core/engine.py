@@ -33,7 +33,8 @@ from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Found
 from cep_core.mop import Operator
 from cep_core.operators.state import State
-from cep_core.plan import Builder, Options, Plan
+from cep_core.options import Options
+from cep_core.plan import Builder, Plan
 from cep_core.predicates import Shapes
 from cep_core.queries import Queries, Query
 from cep_core.rules import ALL_RULES, Rule
@@ -42,6 +43,7 @@ from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state
 from cep_core.streams import Streams, names_of
 from cep_core.text import duration_in_words
 
+_ALL_ORDERED = {str, int, bool}  # types all of whose values have an order
 _REPORTED = 10_000  # late and rejected events that are kept for reading; all are counted
 
 
@@ -359,6 +361,24 @@ class Engine:
     # -- inside ----------------------------------------------------------------------------
 
     def _take(self, event: Event) -> None:
+        clock = self.clock
+        if type(event) is Event and type(event.stream) is str:
+            base = self._streams.by_name.get(event.stream)
+            if base is not None and base.fits(event):
+                _, values, t0, end, _ = event
+                t1 = t0 if end is None else end
+                row = (t0, t1, clock.arrivals, *values)
+                clock.arrivals += 1
+                self.counts["events"] += 1
+                self._streams.take_one(row, base)
+                if t1 > clock.now:
+                    clock.now = t1
+                    self._close_epochs()
+                return
+        self._take_unusual(event)
+
+    def _take_unusual(self, event: Event) -> None:
+        """Take in an event that needs a closer look: of several streams, or faulty."""
         names: tuple[str, ...] = ()
         if isinstance(event, Event):
             names = names_of(event)
@@ -456,7 +476,13 @@ def _sort_by_values(rows: list[Found]) -> None:
 
     Rows with equal values come in order of their t0.
     """
-    if all(type(value) in TYPES and value == value for one in rows for value in one.row):
+    kinds: set[type] = set()
+    for one in rows:
+        kinds.update(map(type, one.row))
+    proper = kinds <= _ALL_ORDERED or all(
+        type(value) in TYPES and value == value for one in rows for value in one.row
+    )
+    if proper:
         rows.sort(key=lambda one: (one.row[VALUES:], one.row[0]))
     else:
         rows.sort(key=lambda one: ([_order(value) for value in one.row[VALUES:]], one.row[0]))

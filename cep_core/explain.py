@@ -20,6 +20,8 @@ _EDGES = {
     "successor": ";",
     "repeat": "+",
     "unless": "\\",
+    "sequence_scan": "SEQ",
+    "negation": "SEQ !",
 }
 
 

@@ -125,9 +125,9 @@ class MOp(ABC):
         """Take a row back from a snapshot, for some of the operators."""
         raise AssertionError(f"{self.label} keeps nothing")
 
-    def waiting_port(self) -> Port:
-        """Return the port that rows of monotone streams wait for."""
-        raise AssertionError(f"{self.label} keeps nothing")
+    def waiting_ports(self) -> tuple[Port, ...]:
+        """Return the ports that rows of monotone streams wait for, by input."""
+        return ()
 
 
 class Wire:

@@ -7,7 +7,6 @@ uses it any more.  An operator is used by the queries that asked for it and by t
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from cep_core.channels import Channel
@@ -20,26 +19,20 @@ from cep_core.operators.active import ActiveIndex
 from cep_core.operators.aggregate import Aggregate
 from cep_core.operators.iterate import Iterate
 from cep_core.operators.join import WindowJoin
+from cep_core.operators.negation import Negation
 from cep_core.operators.project import Project, Union
+from cep_core.operators.scans import scan_for
 from cep_core.operators.select import Select
 from cep_core.operators.sequence import Sequence as SequenceMOp
 from cep_core.operators.succession import Repeat, Successor
 from cep_core.operators.unless import Unless
+from cep_core.options import Options
 from cep_core.predicates import Definition, Shapes
 from cep_core.rules import Rule
 from cep_core.runtime import Batch, Clock, Lane
 
 MOST_DEPTH = 150  # operators above one another: a row passes them within one call
 Builder: TypeAlias = "Callable[[Plan, Wanted, int], MOp]"
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """What is switched: the AN-index and the AI-index of states; rewriting by rates."""
-
-    active_node_index: bool = True
-    active_instance_index: bool = True
-    rewriting: bool = True
 
 
 class Plan:
@@ -228,6 +221,14 @@ def _rights(plan: Plan, wanted: Wanted) -> list[ActiveIndex]:
     return [plan.active(source, lane) for source in wanted.inputs[1:]]
 
 
+def _scan(plan: Plan, wanted: Wanted, number: int) -> MOp:
+    return scan_for(wanted, number, plan.options, plan.sources.values())
+
+
+def _negation(plan: Plan, wanted: Wanted, number: int) -> MOp:
+    return Negation(wanted, number, indexed=plan.options.negation_index)
+
+
 def _join(plan: Plan, wanted: Wanted, number: int) -> MOp:
     lateness = max(source.lateness for source in wanted.inputs)
     return WindowJoin(wanted, number, plan.clock, lateness)
@@ -246,4 +247,6 @@ BUILDERS: Mapping[str, Builder] = {
     "successor": _successor,
     "repeat": lambda plan, wanted, number: Repeat(wanted, number, _rights(plan, wanted)),
     "unless": lambda plan, wanted, number: Unless(wanted, number, *_rights(plan, wanted)),
+    "sequence_scan": _scan,
+    "negation": _negation,
 }

@@ -10,12 +10,12 @@ and ranges among the static ones, and equalities among the dynamic ones, can be 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 from cep_core import code
 from cep_core.code import Condition, EntryScan, InstanceScan, RowMaker
@@ -42,6 +42,7 @@ from cep_core.expressions import (
 )
 
 MOST_DISJUNCTS = 64
+Made = TypeVar("Made")
 _MOST_SEEN = 10_000
 _SPANNED = "a[0], b[1], a[2] if a[2] < b[2] else b[2]"
 _MIRROR: dict[str, Comparison] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -57,7 +58,7 @@ class Definition(NamedTuple):
         return tuple.__hash__(self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Definition) and _are_same(self, other)
+        return isinstance(other, Definition) and are_same(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -73,7 +74,7 @@ class Columns(NamedTuple):
         return tuple.__hash__(self)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Columns) and _are_same(self, other)
+        return isinstance(other, Columns) and are_same(self, other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -87,7 +88,19 @@ class ColumnsShape:
         self.make = make
 
 
-def _are_same(one: Definition | Columns, other: Definition | Columns) -> bool:
+class Constants(Protocol):
+    """A shape with its constants."""
+
+    @property
+    def shape(self) -> object:
+        """What equal ones have in common: one object."""
+
+    @property
+    def constants(self) -> tuple[Any, ...]:
+        """The constants."""
+
+
+def are_same(one: Constants, other: Constants) -> bool:
     """Return whether shape and constants are: 1, 1.0 and True are three, 0.0 and -0.0 two."""
     return one.shape is other.shape and all(map(is_same, one.constants, other.constants))
 
@@ -273,6 +286,7 @@ class Shapes:
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self._functions = functions
+        self._others: dict[Hashable, Any] = {}
         self._known: dict[tuple[Expression, bool], Shape] = {}
         self._seen: dict[tuple[Expression, bool], tuple[Shape, Callable[[Sequence[Any]], Row]]] = {}
         self._seen_columns: dict[
@@ -313,6 +327,17 @@ class Shapes:
             constants = code.constants(found, self._functions)
             self._seen_columns[key] = (self._columns[bare, binary], constants)
         return self._seen_columns[key]
+
+    def once(self, key: Hashable, make: Callable[[Mapping[str, Function]], Made]) -> Made:
+        """Return what is made of the functions for a key: one object for equal keys."""
+        if key not in self._others:
+            self._others[key] = make(self._functions)
+        made: Made = self._others[key]
+        return made
+
+    def constants(self, nodes: Sequence[Expression]) -> Callable[[Sequence[Any]], Row]:
+        """Return how to get the values of expressions that read no row."""
+        return code.constants(nodes, self._functions)
 
     def constant(self, node: Expression) -> Callable[[Sequence[Any]], Any]:
         """Return how to get the value of an expression that reads no row."""

@@ -32,6 +32,7 @@ from cep_core.languages import LANGUAGES, Prepared, prepare_node, require_name
 from cep_core.mop import Operator
 from cep_core.plan import Plan
 from cep_core.planning import wanted
+from cep_core.pushing import push_down
 from cep_core.runtime import Lane
 from cep_core.steps import Reference, Step, steps_of
 from cep_core.streams import Streams
@@ -212,7 +213,8 @@ class Queries:
         """Return a query's algebra, and the nodes of its steps; both are made anew."""
         prepared = self.prepared(query)
         inner = [node for _, node in prepared.inner]
-        return prepared.node, steps_of(prepared.node, inner, self._plan.shapes)[1]
+        node = self._pushed(prepared)
+        return prepared.node, steps_of(node, inner, self._plan.shapes)[1]
 
     def prepared(self, query: Query) -> Prepared:
         """Return a query as it was prepared, made anew."""
@@ -277,10 +279,15 @@ class Queries:
 
     def _compiled_of(self, prepared: Prepared) -> Compiled:
         inner = [node for _, node in prepared.inner]
-        steps, _, outputs = steps_of(prepared.node, inner, self._plan.shapes)
+        steps, _, outputs = steps_of(self._pushed(prepared), inner, self._plan.shapes)
         schemas = [node.schema for node in (*inner, prepared.node)]
         names = tuple(name for name, _ in prepared.inner)
         return Compiled(prepared.reads, names, steps, outputs, schemas)
+
+    def _pushed(self, prepared: Prepared) -> Node:
+        """Return a query's algebra with its predicates pushed down, if the options say so."""
+        pushed = self._plan.options.scan_predicates and not prepared.inner
+        return push_down(prepared.node) if pushed else prepared.node
 
     def _add(
         self,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from cep_core.mop import Wanted
+from cep_core.operators.scan import sharing_key
 
 
 class Rule(NamedTuple):
@@ -51,6 +52,11 @@ def share_joins(wanted: Wanted) -> Hashable | None:
     return None
 
 
+def share_scans(wanted: Wanted) -> Hashable | None:
+    """Sequences over the same inputs share their stacks, whatever their windows (s_SSC)."""
+    return sharing_key(wanted) if wanted.kind == "sequence_scan" else None
+
+
 def share_channels(wanted: Wanted) -> Hashable | None:
     """Equal definitions over streams of one channel share an m-op (c_σ c_π c_α c_⋈ c_; c_μ).
 
@@ -58,11 +64,11 @@ def share_channels(wanted: Wanted) -> Hashable | None:
     """
     first = wanted.inputs[0].channel
     match wanted.kind:
-        case "sequence" | "iterate" | "absence" | "successor" | "repeat":
+        case "sequence" | "iterate" | "absence" | "successor" | "repeat" | "negation":
             return (wanted._replace(inputs=wanted.inputs[1:]), first)
         case "window_join":
             return (wanted._replace(inputs=()), first, wanted.inputs[1].channel)
-        case "union" | "unless":
+        case "union" | "unless" | "sequence_scan":
             return None
         case _:
             return (wanted._replace(inputs=()), first)
@@ -78,6 +84,7 @@ ALL_RULES: tuple[Rule, ...] = (
     Rule("index_predicates", "selections over one channel share an index (s_σ)", index_predicates),
     Rule("share_aggregates", "aggregates over one channel share its rows (s_α)", share_aggregates),
     Rule("share_joins", "joins with one predicate share what they keep (s_⋈)", share_joins),
+    Rule("share_scans", "sequences over the same streams share what they keep", share_scans),
     Rule(
         "share_channels",
         "equal operators over sharable streams share work (c_σ, c_π, c_α, c_⋈, c_;, c_μ)",

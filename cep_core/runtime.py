@@ -190,7 +190,11 @@ class Lane:
 
     def close(self, watermark: int) -> None:
         """Process all epochs before the watermark, in order."""
-        while (time := self._next_epoch()) < min(watermark, END):
+        epochs, limit = self._epochs, min(watermark, END)
+        while epochs or self._timers:
+            time = epochs[0] if epochs and not self._timers else self._next_epoch()
+            if time >= limit:
+                break
             self._process(time)
         if watermark > self.closed:
             self.closed = watermark
@@ -235,13 +239,16 @@ class Lane:
                     port.receive(row, members)
                 except Exception as fault:
                     faults.append(fault)
-        self._flush_all(time, faults)
+        if self._barriers or self._batch.prompt:
+            self._flush_all(time, faults)
         while self._timers and self._timers[0][0] <= time:
             try:
                 heappop(self._timers)[2].fire(time)
             except Exception as fault:
                 faults.append(fault)
             self._flush_all(time, faults)
+        if not self._touched:
+            return
         touched, self._touched = self._touched, []
         for mop in touched:
             try:

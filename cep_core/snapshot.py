@@ -185,16 +185,19 @@ def state_of(plan: Plan, numbering: Numbering, codec: Codec) -> Data:
     waiting = []
     for lane in plan.lanes.values():
         for port, row, members in lane.waiting():
-            slots = set(slots_of(members))
+            slots, side = set(slots_of(members)), 0
             if isinstance(port.mop, ActiveIndex):
                 target: Data = numbering.reference(port.mop.right)
+            elif port not in port.mop.waiting_ports():
+                continue  # what waits there makes no difference
             else:
+                side = port.mop.waiting_ports().index(port)
                 target = [
                     numbering.number(operator)
                     for operator in port.mop.operators
-                    if operator.wanted.inputs[0].slot in slots
+                    if operator.wanted.inputs[side].slot in slots
                 ]
-            waiting.append([lane.lateness, target, codec.row(row)])
+            waiting.append([lane.lateness, target, codec.row(row), *([side] if side else [])])
     lanes = [[lane.lateness, lane.closed] for lane in plan.lanes.values()]
     return {"kept": kept, "waiting": waiting, "lanes": lanes}
 
@@ -207,12 +210,12 @@ def load_state(plan: Plan, numbering: Numbering, data: Data) -> None:
     for values, numbers, *rest in data["kept"]:
         for mop, operators in _by_mop(numbering.operator(number) for number in numbers).items():
             mop.load(tuple(values), operators, *rest)
-    for lateness, target, values in data["waiting"]:
-        lane, row = plan.lane(lateness), tuple(values)
+    for lateness, target, values, *rest in data["waiting"]:
+        lane, row, side = plan.lane(lateness), tuple(values), rest[0] if rest else 0
         if isinstance(target, list):
             for mop, owned in _by_mop(numbering.operator(number) for number in target).items():
-                slots = sorted({operator.wanted.inputs[0].slot for operator in owned})
-                lane.wait(mop.waiting_port(), row, members_of(slots))
+                slots = sorted({operator.wanted.inputs[side].slot for operator in owned})
+                lane.wait(mop.waiting_ports()[side], row, members_of(slots))
         else:
             right = numbering.operator(target)
             port = plan.active(right, lane).wire.port

@@ -15,10 +15,12 @@ from cep_core.algebra import (
     Guard,
     InstanceAggregate,
     Iterate,
+    Negation,
     Node,
     Project,
     Repeat,
     Select,
+    SequenceScan,
     Stream,
     Successor,
     Union,
@@ -32,14 +34,19 @@ from cep_core.expressions import Column, Constant, Expression
 from cep_core.operators.absence import Expectation
 from cep_core.operators.aggregate import Aggregation
 from cep_core.operators.iterate import Iteration
+from cep_core.operators.negation import Forbidden, Without
+from cep_core.operators.pattern import Scan, pattern_of
 from cep_core.operators.succession import Repetition, Succession
-from cep_core.predicates import Columns, Definition, Shapes
+from cep_core.patterns import conjuncts_of
+from cep_core.predicates import Columns, Definition, Shapes, without_constants
+from cep_core.runtime import END
 
 Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # an earlier step, or a stream by name
-_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "unless")  # forget parts of rows
-_ORDERED = ("sequence", "iterate", "successor", "repeat", *_ABSENT)
+# these forget parts of what they put out
+_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "unless", "negation")
+_ORDERED = ("sequence", "iterate", "successor", "repeat", "sequence_scan", *_ABSENT)
 
 
 class Step(NamedTuple):
@@ -138,6 +145,14 @@ class _Writer:
             case Unless(left, right, predicate):
                 inputs = (self.write(left), self.write(right))
                 return self._add("unless", inputs, self._predicate(predicate, True), node)
+            case SequenceScan(sources):
+                scanned = tuple([self.write(source) for source in sources])
+                return self._add(
+                    "sequence_scan", scanned, self._scan(node), node, self._reach(node)
+                )
+            case Negation(source, sources):
+                asked = (self.write(source), *[self.write(one) for one in sources])
+                return self._add("negation", asked, self._without(node), node)
             case _:
                 assert_never(node)
 
@@ -229,6 +244,31 @@ class _Writer:
         rank, guards = self._rank(node.rank), self._guards(node.guards)
         columns = self._columns(node.columns, True)
         return lambda p: Repetition(filter(p), rebind(p), rank(p), columns(p), guards(p))
+
+    def _scan(self, node: SequenceScan) -> Define:
+        bare, found = without_constants(node.predicate)
+        conjuncts = tuple(conjuncts_of(bare))
+        outputs = len(node.schema)
+        rest = (node.components, node.parts, outputs, conjuncts, node.strategy, node.partition)
+        pattern = self._shapes.once(("pattern", *rest), lambda f: pattern_of(*rest, f))
+        constants = self._shapes.constants(found)
+        return lambda p: Scan(pattern, constants(p))
+
+    def _without(self, node: Negation) -> Define:
+        negatives = [
+            (self._predicate(one.predicate, True), one.after, one.before) for one in node.negatives
+        ]
+        window = self._reach(node)
+        return lambda p: Without(
+            tuple([Forbidden(filter(p), after, before) for filter, after, before in negatives]),
+            node.first,
+            window(p),
+        )
+
+    def _reach(self, node: SequenceScan | Negation) -> Callable[[Literals], int]:
+        if node.window is None:
+            return lambda p: END
+        return self._window(node.window, 1)
 
     def _window(self, node: Expression, least: int) -> Callable[[Literals], int]:
         found = self._shapes.constant(node)

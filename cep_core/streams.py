@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
 
-from cep_core.channels import Channel, members_of
+from cep_core.channels import Channel, Members, members_of
 from cep_core.errors import CepError, near_miss
-from cep_core.events import Event, Row, Schema, shown
+from cep_core.events import TYPES, Event, Row, Schema, shown
 from cep_core.languages import require_name
 from cep_core.mop import Operator
 from cep_core.plan import Plan
@@ -28,6 +28,19 @@ class BaseStream:
     lateness: int
     label: str | None
     operator: Operator
+    members: Members = 0  # of a row of this stream only
+    plain: tuple[type, ...] | None = None  # types of values that need no closer look
+
+    def fits(self, event: Event) -> bool:
+        """Return whether an event of the usual kind fits; if not, `Streams.fault` knows better."""
+        _, values, t0, t1, _ = event
+        return (
+            type(values) is tuple
+            and tuple(map(type, values)) == self.plain
+            and type(t0) is int
+            and (t1 is None or type(t1) is int)
+            and BEGINNING < t0 <= (t0 if t1 is None else t1) < END
+        )
 
 
 class Streams:
@@ -38,6 +51,7 @@ class Streams:
         self.rates = Rates(ticks_per_second)
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
+        self._labels: dict[str, BaseStream] = {}  # the first stream of each label
         self._widest = 0  # the largest lateness: how long rows may be open
 
     def declare(
@@ -57,15 +71,18 @@ class Streams:
         if rate is not None and not (isinstance(rate, int | float) and 0 < rate < inf):
             raise CepError(f"a rate is a number of events in a second, not {shown(rate)}")
         schema = attributes if isinstance(attributes, Schema) else _schema(name, attributes)
-        for other in self.by_name.values():
-            shared = label and other.label == label
-            if shared and (other.schema, other.lateness) != (schema, lateness):
-                raise CepError(
-                    f"{name} and {other.name} cannot share the channel {label}:"
-                    " their attributes or latenesses differ"
-                )
+        other = self._labels.get(label or "")
+        if other is not None and (other.schema, other.lateness) != (schema, lateness):
+            raise CepError(
+                f"{name} and {other.name} cannot share the channel {label}:"
+                " their attributes or latenesses differ"
+            )
         operator = self._plan.source(name, len(schema), lateness, label)
-        self.by_name[name] = BaseStream(name, schema, lateness, label, operator)
+        plain = schema.types if set(schema.types) <= set(TYPES) else None
+        members = members_of([operator.slot])
+        self.by_name[name] = BaseStream(name, schema, lateness, label, operator, members, plain)
+        if label:
+            self._labels.setdefault(label, self.by_name[name])
         self._widest = max(self._widest, lateness)
         if rate is not None:
             self.rates.declared[name] = float(rate)
@@ -110,6 +127,13 @@ class Streams:
         if self._widest:
             self.recent.append((row, names))
         self.emit(row, names)
+
+    def take_one(self, row: Row, base: BaseStream) -> None:
+        """Hand a row of one stream to the plan."""
+        self.rates.saw((base.name,), row[1])
+        if self._widest:
+            self.recent.append((row, (base.name,)))
+        base.operator.channel.emit(row, base.members)
 
     def emit(self, row: Row, names: tuple[str, ...]) -> None:
         """Hand a row to the plan: once, if its streams share a channel."""

@@ -12,16 +12,21 @@ from cep_core.algebra import (
     Guard,
     InstanceAggregate,
     Iterate,
+    Negation,
+    NegativeComponent,
     Node,
+    Part,
     Project,
     Repeat,
     Select,
+    SequenceScan,
     Stream,
     Successor,
     Union,
     Unless,
     WindowAggregate,
     WindowJoin,
+    streams_of,
 )
 from cep_core.algebra import Sequence as SequenceNode
 from cep_core.events import written
@@ -190,6 +195,11 @@ def operator_in_words(node: Node, said: Said) -> str:
             return f"+{{{say(filter)}, {say(rebind)}}}{_guards(left, guards, said)}"
         case Unless(left, right, predicate):
             return _braced("\\", _binary(left, right, said)(predicate))
+        case SequenceScan():
+            return _scan(node, said)
+        case Negation(source, inputs, negatives):
+            found = zip(inputs, negatives, strict=True)
+            return "WITHOUT " + ", ".join(_negative(source, *one, said) for one in found)
         case _:
             assert_never(node)
 
@@ -202,6 +212,62 @@ def _guards(left: Node, guards: Sequence[Guard], said: Said) -> str:
     """Return what ends a detection, after the operator."""
     texts = [_binary(left, one.source, said)(one.predicate) for one in guards]
     return "".join([" " + _braced("\\", text) for text in texts])
+
+
+_STRATEGIES = {
+    "any": "",
+    "next": "skip till next match, ",
+    "strict": "strict contiguity, ",
+    "partition": "partition contiguity, ",
+}
+
+
+def part_in_words(part: Part, node: SequenceScan) -> str:
+    """Return a part of a sequence, whose components are numbered from 1."""
+    name, number = "", part.component + 1
+    if part.index is not None:
+        name = node.inputs[node.components[part.component].input].schema.names[part.index]
+    match part.role:
+        case "value":
+            return f"{number}.{name}"
+        case "current":
+            return f"{number}[i].{name}"
+        case "previous":
+            return f"{number}[i-1].{name}"
+        case "first":
+            return f"{number}[1].{name}"
+        case "last":
+            return f"{number}[last].{name}"
+        case "start" | "first_end" | "end":
+            return f"{number}.{part.role}"
+        case role:
+            run = f"{number}[{'..i-1' if part.before else ''}]"
+            return f"{role}({run}{'.' if name else ''}{name})"
+
+
+def _scan(node: SequenceScan, said: Said) -> str:
+    names = [part_in_words(part, node) for part in node.parts]
+    say = Words(said, (), names, False)
+    inputs = [
+        f"{_read(node.inputs[one.input])}{'+' if one.repeated else ''}" for one in node.components
+    ]
+    window = f", {say.duration(node.window)}" if node.window is not None else ""
+    strategy = _STRATEGIES[node.strategy]
+    return f"SEQ({', '.join(inputs)}){{{strategy}{say(node.predicate)}{window}}}"
+
+
+def _read(node: Node) -> str:
+    """Return the streams of an input, without what is done to them."""
+    names = list(streams_of(node))
+    return names[0] if len(names) == 1 else f"ANY({', '.join(names)})"
+
+
+def _negative(source: Node, input: Node, one: NegativeComponent, said: Said) -> str:
+    names = source.schema.names
+    where = [] if one.after is None else [f"after {names[one.after]}"]
+    where += [] if one.before is None else [f"before {names[one.before]}"]
+    condition = _binary(source, input, said)(one.predicate)
+    return f"{_read(input)}{{{condition}}} {' and '.join(where)}"
 
 
 def _iterate(node: Iterate, said: Said) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import assert_never
 
-from cep_core import algebra
+from cep_core import algebra, patterns
 from cep_core.algebra import (
     Absence,
     Aggregate,
@@ -18,11 +18,13 @@ from cep_core.algebra import (
     Guard,
     InstanceAggregate,
     Iterate,
+    Negation,
     Node,
     Project,
     Repeat,
     Select,
     Sequence,
+    SequenceScan,
     Stream,
     Successor,
     Union,
@@ -139,6 +141,17 @@ class _Builder:
                 return algebra.repeat(self.made(left), self.made(right), *steps)
             case Unless(left, right, predicate):
                 return algebra.unless(self.made(left), self.made(right), predicate, functions)
+            case SequenceScan(inputs, components, parts, predicate, window, strategy, partition):
+                return patterns.sequence_scan(
+                    *([self.made(one) for one in inputs], components, parts, names, predicate),
+                    *(window, strategy, partition, functions),
+                )
+            case Negation(source, inputs, negatives, first):
+                sources = [self.made(one) for one in inputs]
+                without = patterns.negation(self.made(source), sources, negatives, first, functions)
+                if without.window != node.window:
+                    raise AlgebraError("a negation has the window of its sequence")
+                return without
             case _:
                 assert_never(node)
 
@@ -181,6 +194,11 @@ def _expressions(node: Node) -> Iterator[Expression]:
             yield from (one.predicate for one in guards)
         case Unless(_, _, predicate):
             yield predicate
+        case SequenceScan(predicate=predicate, window=reach):
+            yield from (predicate, *([] if reach is None else [reach]))
+        case Negation(negatives=negatives, window=reach):
+            yield from (one.predicate for one in negatives)
+            yield from [] if reach is None else [reach]
         case _:
             assert_never(node)
 

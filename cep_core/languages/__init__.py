@@ -19,6 +19,8 @@ from cep_core.languages.cel import KEYWORDS, Catalog, Prepared
 from cep_core.languages.cel import prepare as prepare_cel
 from cep_core.languages.eql import prepare as prepare_eql
 from cep_core.languages.eql import split as split_eql
+from cep_core.languages.sase import prepare as prepare_sase
+from cep_core.languages.sase import split as split_sase
 from cep_core.languages.tokens import split
 from cep_core.wellformed import well_formed
 
@@ -73,5 +75,6 @@ def _prepare_air(
 LANGUAGES: Mapping[str, Language] = {
     "cel": Language(split, prepare_cel),
     "eql": Language(split_eql, prepare_eql, rewrites=True),
+    "sase": Language(split_sase, prepare_sase),
     "air": Language(lambda text, _: (text, (), None), _prepare_air),
 }

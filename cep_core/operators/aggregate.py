@@ -265,8 +265,8 @@ class Aggregate(MOp):
                     kept += [[row, held] for _, row, _ in fragment.rows]
         return sorted(kept, key=lambda one: one[0][1])
 
-    def waiting_port(self) -> Port:
-        return self._port
+    def waiting_ports(self) -> tuple[Port, ...]:
+        return (self._port,)
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         by_share: dict[Share, list[int]] = {}

@@ -190,8 +190,8 @@ class State(MOp):
         owners = {operator.slot: number(operator) for operator in self.operators}
         return [[row, [owners[slot] for slot in slots_of(members)]] for row, members in self.kept()]
 
-    def waiting_port(self) -> Port:
-        return self._left.port
+    def waiting_ports(self) -> tuple[Port, ...]:
+        return (self._left.port,)
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         had = self._count

@@ -56,8 +56,8 @@ class Unless(MOp):
         self.active.deactivate(self)
         self.active.leave(self)
 
-    def waiting_port(self) -> Port:
-        return self._left.port
+    def waiting_ports(self) -> tuple[Port, ...]:
+        return (self._left.port,)
 
     def channels(self) -> Iterator[Channel]:
         yield self._output

@@ -16,6 +16,7 @@ from tests.benchmarks import (
     pipeline,
     rss,
     rumor,
+    sase,
     stage1,
 )
 from tests.benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, line
@@ -24,7 +25,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
         *(mmqjp_flat, rss, stage1, pipeline),
-        *(cayuga, double_top, feed_patterns, rumor, next_cep),
+        *(cayuga, double_top, feed_patterns, rumor, sase, next_cep),
     )
 }
 

@@ -6,7 +6,8 @@ from typing import get_args
 
 import pytest
 
-from tests.benchmarks import cayuga, double_top, feed_patterns, rumor
+from cep_core import Options
+from tests.benchmarks import cayuga, double_top, feed_patterns, rumor, sase
 from tests.benchmarks.event_workloads import (
     TEMPLATES,
     Pattern,
@@ -16,6 +17,7 @@ from tests.benchmarks.event_workloads import (
     workload_1,
 )
 from tests.benchmarks.event_workloads import cayuga as technical
+from tests.benchmarks.sase_workload import Table1, domain_for, events, query, side, warmed
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -44,3 +46,40 @@ def test_workloads_are_seeded() -> None:
     assert technical("Filter", 50, 20, Table41(), 3) == technical("Filter", 50, 20, Table41(), 3)
     assert technical("Filter", 50, 20, Table41(), 3) != technical("Filter", 50, 20, Table41(), 4)
     assert workload_1(20, 20, Table53(), 3) == workload_1(20, 20, Table53(), 3)
+
+
+def test_all_ways_to_scan_for_sequences_find_the_same() -> None:
+    table = Table1(6, (4, 3))
+    taken = events(table, 600)
+    text = query(3, 60, ("attr1", "attr2"), "x0.attr2 < 2")
+    ways = {**sase.STRATEGIES, "ais": sase.AIS, "basic": sase.BASIC}
+    sides = {name: side(table, text, switches, taken) for name, switches in ways.items()}
+    assert warmed(sides, 600) > 0
+
+
+def test_superfluous_sequences_are_those_that_the_paper_says() -> None:
+    """Selection makes the most, dynamic filtering and joint keys none that fail the second test."""
+    rows = list(sase.second_test(20, 600))
+    made = [row.figures["constructed_per_window"] for row in rows]
+    counts = [one for one in made if isinstance(one, float)]
+    assert [row.parameters["variant"] for row in rows] == list(sase.STRATEGIES)
+    selection, multi, dynamic, joint = counts
+    assert selection > multi > dynamic == joint
+
+
+@pytest.mark.parametrize("length", [2, 3, 4])
+def test_a_domain_gives_the_matches_that_are_asked_for(length: int) -> None:
+    window = 2_000
+    table = Table1(20, (domain_for(0.1, length, window), 20))
+    one = side(table, query(length, window, ("attr1",)), Options(), events(table, 14_000))
+    one.take(window)
+    before = one.matches
+    one.take(12_000)
+    assert (one.matches - before) / 12_000 == pytest.approx(0.1, rel=0.4)
+
+
+def test_what_scans_keep_is_flat_over_ten_windows() -> None:
+    counts = [row.figures["instances"] for row in sase.memory(10, 2_000)]
+    kept = [one for one in counts if isinstance(one, int)]
+    assert len(kept) == 10
+    assert max(kept[1:]) < 1.5 * min(kept[1:])

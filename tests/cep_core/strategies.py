@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar, assert_never
 
 from hypothesis import strategies as st
 
-from cep_core import algebra
+from cep_core import algebra, patterns
 from cep_core.algebra import Aggregate, Node
 from cep_core.errors import AlgebraError
 from cep_core.events import Event, Schema
@@ -334,7 +334,7 @@ def node(choose: Choice, streams: Sequence[Declared], depth: int = DEPTH, pairs:
     if not depth:
         return stream(choose, streams)
     least = 0 if depth < DEPTH or not pairs else 2
-    kind = choose.number(least, 21 if pairs else 6)
+    kind = choose.number(least, 23 if pairs else 6)
     below = (choose, streams, depth - 1)
     if kind <= 1:
         return stream(choose, streams)
@@ -366,7 +366,11 @@ def node(choose: Choice, streams: Sequence[Declared], depth: int = DEPTH, pairs:
     if kind == 20:
         left = simple(choose, streams) if choose.often(2) else node(*below, pairs - 1)
         return repeated(choose, left, simple(choose, streams), guarding(choose, streams, 0))
-    return excepted(choose, *sides(*below, pairs - 1))
+    if kind == 21:
+        return excepted(choose, *sides(*below, pairs - 1))
+    sources = sides(*below, pairs - 1)
+    scan = scanned(choose, sources if choose.often(2) else [*sources, simple(choose, streams)])
+    return scan if choose.seldom(2) else negated(choose, streams, scan)
 
 
 def sides(choose: Choice, streams: Sequence[Declared], depth: int, pairs: int) -> tuple[Node, Node]:
@@ -525,6 +529,58 @@ def excepted(choose: Choice, left: Node, right: Node) -> Node:
     return algebra.unless(left, right, condition(choose, algebra.pair_types(left, right)))
 
 
+def scanned(choose: Choice, sources: Sequence[Node]) -> algebra.SequenceScan:
+    """Return a sequence of the sources, each of them a component and one perhaps twice."""
+    inputs = list(dict.fromkeys(sources))
+    order = [inputs.index(source) for source in sources]
+    if choose.seldom(3):
+        order.append(choose.number(0, len(inputs) - 1))
+    components = [algebra.Component(place) for place in order]
+    parts: list[algebra.Part] = []
+    for number, place in enumerate(order):
+        kept = len(inputs[place].schema) if choose.often(3) else 1
+        parts += [algebra.Part(number, "value", index) for index in range(kept)]
+        parts += [algebra.Part(number, "start"), algebra.Part(number, "end")]
+    types = [patterns.part_type(part, components, inputs) for part in parts]
+    predicate = without_duration(condition(choose, {2: types}))
+    for kind in (int, str):
+        first = [j for j, part in enumerate(parts) if part.role == "value" and types[j] is kind]
+        by_component = {parts[j].component: j for j in reversed(first)}
+        if len(by_component) == len(order) > 1 and choose.seldom(2):
+            base, *others = (by_component[number] for number in range(len(order)))
+            test = [Compare("=", Column(2, base), Column(2, other)) for other in others]
+            predicate = And((predicate, *test))
+    window = Constant(choose.number(1, 12)) if choose.often(4) else None
+    strategy: algebra.Strategy = choose.of("any", "any", "next")
+    names = [f"s{j}" for j in range(len(parts))]
+    return patterns.sequence_scan(inputs, components, parts, names, predicate, window, strategy)
+
+
+def without_duration(predicate: Expression) -> Expression:
+    """Return a predicate without DUR, which has no meaning in a sequence."""
+    return rewrite(predicate, lambda part: Constant(2) if isinstance(part, Duration) else part)
+
+
+def negated(choose: Choice, streams: Sequence[Declared], scan: algebra.SequenceScan) -> Node:
+    """Return the sequences without something before, between or after their parts."""
+    starts = [j for j, part in enumerate(scan.parts) if part.role == "start"]
+    ends = [j for j, part in enumerate(scan.parts) if part.role == "end"]
+    inputs, found = [], []
+    for _ in range(choose.of(1, 1, 2)):
+        place = choose.number(0, len(starts))
+        if scan.window is None:
+            if len(starts) == 1:
+                return scan
+            place = choose.number(1, len(starts) - 1)
+        source = simple(choose, streams)
+        predicate = condition(choose, algebra.pair_types(scan, source), 1)
+        after = ends[place - 1] if place else None
+        before = starts[place] if place < len(starts) else None
+        inputs.append(source)
+        found.append(algebra.NegativeComponent(without_duration(predicate), after, before))
+    return patterns.negation(scan, inputs, found, ends[0])
+
+
 def distinct(left: Node, right: Node) -> tuple[Node, Node]:
     """Return two sources, renamed if their pairs would have a name twice."""
     try:
@@ -618,6 +674,9 @@ def plain(choose: Choice, streams: Sequence[Declared], kind: str) -> Node:
             return repeated(choose, left, right, guarding(choose, streams, 0))
         case "unless":
             return excepted(choose, left, right)
+        case "sequence_scan":
+            scan = scanned(choose, [left, right])
+            return scan if choose.seldom(2) else negated(choose, streams, scan)
         case _:
             window = Constant(choose.number(0, 6)) if kind == "join" else None
             return paired(choose, left, right, window)
@@ -686,12 +745,26 @@ def changed(
             two = (below(source.left), below(source.right))
             filter, rebind = change(source.filter), change(source.rebind)
             guards = changed_guards(source.guards, change, window)
-            made = replace(source, left=two[0], right=two[1], filter=filter, rebind=rebind)
-            return replace(made, guards=guards)
+            steps = replace(source, left=two[0], right=two[1], filter=filter, rebind=rebind)
+            return replace(steps, guards=guards)
         case algebra.Unless():
             two = (below(source.left), below(source.right))
             predicate = change(source.predicate)
             return replace(source, left=two[0], right=two[1], predicate=predicate)
+        case algebra.SequenceScan():
+            length = None if source.window is None else window(source.window)
+            inputs = tuple(map(below, source.inputs))
+            predicate = change(source.predicate)
+            return replace(source, inputs=inputs, predicate=predicate, window=length)
+        case algebra.Negation():
+            inputs = tuple(map(below, source.inputs))
+            negatives = tuple(
+                [replace(one, predicate=change(one.predicate)) for one in source.negatives]
+            )
+            scan = below(source.source)
+            assert isinstance(scan, algebra.SequenceScan)
+            made = replace(source, source=scan, inputs=inputs, negatives=negatives)
+            return replace(made, window=scan.window)
         case _:
             assert_never(source)
 
@@ -709,7 +782,7 @@ def changed_guards(
 
 KINDS = (
     *("select", "sequence", "iterate", "join", "aggregate", "absence"),
-    *("successor", "repeat", "unless"),
+    *("successor", "repeat", "unless", "sequence_scan"),
 )
 
 
@@ -767,6 +840,16 @@ def otherwise(choose: Choice, source: Node) -> Node:
             if choose.often(2):
                 return source
             return replace(source, window=Constant(choose.number(1, 8)))
+        case algebra.SequenceScan():
+            if choose.often(2) and source.window is not None:
+                return replace(source, window=Constant(choose.number(1, 12)))
+            kinds = [
+                patterns.part_type(part, source.components, source.inputs) for part in source.parts
+            ]
+            extra = without_duration(condition(choose, {2: kinds}, 1))
+            return replace(source, predicate=And((source.predicate, extra)))
+        case algebra.Negation():
+            return source
         case algebra.InstanceAggregate() | algebra.Stream():
             return source
         case algebra.Successor():
@@ -922,6 +1005,14 @@ def written(node: Node) -> str:
             return f"({written(left)} unless[{said(predicate)}] {written(right)})"
         case algebra.InstanceAggregate(source, group, found):
             return f"β[{group}; {'; '.join(map(function_of, found))}]({written(source)})"
+        case algebra.SequenceScan(inputs):
+            order = ", ".join(str(one.input) for one in node.components)
+            reach = "" if node.window is None else said(node.window)
+            shown = f"{node.strategy} {said(node.predicate)}, {reach}"
+            return f"SEQ({order})[{shown}]({', '.join(map(written, inputs))})"
+        case algebra.Negation(source, inputs, negatives):
+            shown = "; ".join(f"{said(n.predicate)} {n.after} {n.before}" for n in negatives)
+            return f"({written(source)} without[{shown}] {', '.join(map(written, inputs))})"
         case algebra.WindowAggregate(source, group, found, window):
             parts = "; ".join([str(group), *map(function_of, found), said(window)])
             return f"α[{parts}]({written(source)})"

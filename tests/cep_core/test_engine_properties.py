@@ -71,7 +71,9 @@ USUAL = Setting()
 
 def settings_of_engines() -> st.SearchStrategy[Setting]:
     """Return any configuration."""
-    options = st.builds(Options, st.booleans(), st.booleans())
+    scans = st.sampled_from(["auto", "auto", "basic", "ais", "pais", "multi-pais"])
+    flags = [st.booleans() for _ in range(7)]
+    options = st.builds(Options, *flags[:2], scans, *flags[2:])
     return st.builds(Setting, st.sampled_from(list(CONFIGURATIONS.values())), options)
 
 
@@ -145,6 +147,8 @@ def resolved(node: Node, published: Mapping[str, Node]) -> Node:
         parts["guards"] = tuple(
             replace(guard, source=resolved(guard.source, published)) for guard in node.guards
         )
+    if isinstance(node, algebra.SequenceScan | algebra.Negation):
+        parts["inputs"] = tuple([resolved(one, published) for one in node.inputs])
     return replace(node, **parts)
 
 
@@ -249,6 +253,7 @@ FEATURES = {
     *("Stream", "Select", "Project", "Union", "Sequence", "Iterate"),
     *("InstanceAggregate", "WindowAggregate", "WindowJoin", "Absence", "otherwise"),
     *("Successor", "Repeat", "Unless", "guarded", "ranked", "kept"),
+    *("SequenceScan", "Negation"),
     *("Or", "And", "Not", "Compare", "Call", "Arithmetic", "Duration", "Missing"),
     *("Time", "Items", "Latest", "Every"),
     *("interval", "simultaneous", "out of order", "null", "NaN", "of two streams"),

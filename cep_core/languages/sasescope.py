@@ -1,0 +1,259 @@
+"""The variables of a SASE query, and what their attributes stand for.
+
+While a condition is read, Column(2, j) is the j-th *reference*: an attribute of a variable, or of
+the rows of a run.  A predicate on an attribute that an event lacks is true (Wu, Diao and Rizvi
+2006, section 2.2.2): where only some types of an ANY lack it, the atom holds for these as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from cep_core.algebra import Node, Role
+from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
+from cep_core.expressions import (
+    TRUE,
+    And,
+    Column,
+    Compare,
+    Constant,
+    Expression,
+    Missing,
+    Not,
+    Or,
+    walk,
+    with_children,
+)
+from cep_core.patterns import RUN_AGGREGATES, aggregate_type
+
+TAG = "#type"  # the attribute that says of which type of an ANY an event is
+_INDEXES: dict[str, Role] = {"i": "current", "i-1": "previous", "1": "first", "last": "last"}
+INDEXES = r"\[\s*(?:\.\.\s*i\s*-\s*\d+|i\s*-\s*\d+|i|last|\d+|)\s*\]"  # of a variable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Variable:
+    """A component of the pattern.
+
+    ``lacking`` has the attributes that only some types have, with the numbers of the others.
+    """
+
+    name: str
+    position: int
+    node: Node
+    lacking: dict[str, tuple[int, ...]]
+    negated: bool
+    repeated: bool
+    span: Span
+
+    @property
+    def attributes(self) -> tuple[str, ...]:
+        """The names of its attributes."""
+        return tuple(name for name in self.node.schema.names if name != TAG)
+
+    def has(self, attribute: str) -> bool:
+        """Return whether some of its types has an attribute."""
+        return attribute in self.node.schema.names
+
+
+class Reference(NamedTuple):
+    """An attribute of a variable, in a role; without an attribute the rows of a run."""
+
+    variable: Variable
+    role: Role
+    attribute: str | None
+    before: bool = False
+
+    @property
+    def place(self) -> int | None:
+        """The position of the attribute."""
+        if self.attribute is None:
+            return None
+        return self.variable.node.schema.names.index(self.attribute)
+
+    @property
+    def each(self) -> bool:
+        """Whether it has a value for each event of a run."""
+        return self.before or self.role in ("current", "previous")
+
+    @property
+    def text(self) -> str:
+        """The reference as it is written."""
+        name, role = self.variable.name, self.role
+        attribute = f".{self.attribute}" if self.attribute is not None else ""
+        if role in RUN_AGGREGATES:
+            return f"{role}({name}[{'..i-1' if self.before else ''}]{attribute})"
+        index = {role: text for text, role in _INDEXES.items()}.get(role)
+        if role in ("start", "first_end", "end"):
+            return f"{name}.#{role}"
+        return f"{name}[{index}]{attribute}" if index else f"{name}{attribute}"
+
+
+@dataclass(slots=True)
+class Variables:
+    """The variables of a query, and the references that its conditions make."""
+
+    all: Sequence[Variable]
+    references: list[Reference] = field(default_factory=list)
+
+    def positive(self) -> list[Variable]:
+        """Return the components that have to occur."""
+        return [one for one in self.all if not one.negated]
+
+    def column(self, reference: Reference, span: Span | None = None) -> Column:
+        """Return the column of a reference."""
+        if reference not in self.references:
+            self.references.append(reference)
+        return Column(2, self.references.index(reference), span=span)
+
+    def named(self, name: str) -> Variable | None:
+        """Return the variable of a name."""
+        return next((one for one in self.all if one.name == name), None)
+
+    def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
+        """Return what an attribute without a variable stands for."""
+        if decorator is not None:
+            raise AlgebraError(
+                f"${decorator}. has no meaning in SASE",
+                hint="write the variable before the attribute, such as x.id",
+                span=span,
+            )
+        having = [one for one in self.positive() if one.has(name)]
+        if len(having) > 1:
+            ways = " or ".join(f"{one.name}.{name}" for one in having)
+            raise AlgebraError(
+                f"several components have an attribute {name}", hint=f"write {ways}", span=span
+            )
+        if not having:
+            if self.named(name) is not None:
+                raise AlgebraError(
+                    f"{name} is a variable, not an attribute",
+                    hint=f"write {name}.attribute",
+                    span=span,
+                )
+            raise self.unknown(name, self.positive(), span)
+        return self.attribute(having[0], None, name, span)
+
+    def attribute(self, variable: Variable, index: str | None, name: str, span: Span) -> Expression:
+        """Return what an attribute of a variable stands for; ``index`` is what is in brackets."""
+        if not variable.has(name):
+            if not any(one.has(name) for one in self.all):
+                raise self.unknown(name, [variable], span)
+            return Missing(span=span)
+        role = self._role(variable, index, name, span)
+        return self.column(Reference(variable, role, name), span)
+
+    def aggregate(
+        self, function: str, variable: Variable, index: str, name: str | None, span: Span
+    ) -> Expression:
+        """Return an aggregate over a run."""
+        before = index.startswith("..")
+        if not variable.repeated or index not in ("", "..i-1"):
+            whole = f"{variable.name}[]" if variable.repeated else "b[] of a component B+ b[]"
+            raise AlgebraError(
+                f"{function} takes a whole run, such as {whole}, or what is before, [..i-1]",
+                span=span,
+            )
+        if name is None and function != "COUNT":
+            raise AlgebraError(
+                f"{function} takes an attribute of {variable.name}[]",
+                hint=f"write {function}({variable.name}[].attribute)",
+                span=span,
+            )
+        if name is not None and not variable.has(name):
+            raise self.unknown(name, [variable], span)
+        if name is not None:
+            schema = variable.node.schema
+            aggregate_type(function, schema.types[schema.names.index(name)], span)
+        role: Role = function  # type: ignore[assignment]  # one of RUN_AGGREGATES
+        return self.column(Reference(variable, role, name, before), span)
+
+    def equivalence(self, name: str, value: Expression | None, span: Span) -> Expression:
+        """Return [attr], or [attr = value]: equal values of all components, negated or not."""
+        having = [one for one in self.all if one.has(name)]
+        if not having:
+            raise self.unknown(name, self.all, span)
+        items: list[Expression] = []
+        if value is not None:
+            items = [Compare("=", self._each(one, name, span), value, span=span) for one in having]
+        else:
+            first = next((one for one in having if not one.negated), None)
+            if first is None:
+                return TRUE
+            base = self._each(first, name, span)
+            if first.repeated:
+                base = self.column(Reference(first, "first", name), span)
+                items.append(Compare("=", self._each(first, name, span), base, span=span))
+            items += [
+                Compare("=", base, self._each(one, name, span), span=span)
+                for one in having
+                if one is not first
+            ]
+        return items[0] if len(items) == 1 else And(tuple(items), span=span)
+
+    def lenient(self, node: Expression) -> Expression:
+        """Return a condition in which atoms on lacking attributes are true."""
+        if isinstance(node, And | Or | Not):
+            return with_children(node, self.lenient)
+        parts = list(walk(node))
+        if any(isinstance(part, Missing) for part in parts):
+            return TRUE
+        found: dict[tuple[int, int], Expression] = {}
+        for part in parts:
+            if isinstance(part, Column):
+                for test in self._lacks(self.references[part.index]):
+                    found.setdefault((test[0].index, test[1]), _is(*test))
+        return Or((node, *found.values()), span=node.span) if found else node
+
+    def unknown(self, name: str, variables: Iterable[Variable], span: Span) -> AlgebraError:
+        """Return the error for an attribute that nobody has."""
+        known = {attribute: None for one in variables for attribute in one.attributes}
+        return AlgebraError(
+            f"there is no attribute {name}",
+            hint=near_miss(name, known),
+            span=span,
+            kind=UnknownName,
+        )
+
+    def _each(self, variable: Variable, name: str, span: Span) -> Column:
+        role: Role = "current" if variable.repeated else "value"
+        return self.column(Reference(variable, role, name), span)
+
+    def _lacks(self, reference: Reference) -> list[tuple[Column, int]]:
+        """Return (tag, number) of the types that lack an attribute."""
+        variable, role, attribute, before = reference
+        if attribute is None or role in RUN_AGGREGATES:
+            return []
+        tag = Reference(variable, role, TAG, before)
+        return [(self.column(tag), number) for number in variable.lacking.get(attribute, ())]
+
+    def _role(self, variable: Variable, index: str | None, name: str, span: Span) -> Role:
+        if not variable.repeated:
+            if index is None:
+                return "value"
+            raise AlgebraError(
+                f"{variable.name} is one event, not a run",
+                hint=f"write {variable.name}.{name}, or + after its type",
+                span=span,
+            )
+        if index is None or index not in _INDEXES:
+            ways = ", ".join(f"{variable.name}[{one}].{name}" for one in _INDEXES)
+            what = "is a run" if index is None else f"has no event [{index}] by name"
+            raise AlgebraError(
+                f"{variable.name} {what}",
+                hint=f"write one of {ways}, or an aggregate such as MAX({variable.name}[].{name})",
+                span=span,
+            )
+        return _INDEXES[index]
+
+
+def index_of(text: str) -> str:
+    """Return what is inside brackets, without spaces, in lower case."""
+    return re.sub(r"\s+", "", text)[1:-1].lower()
+
+
+def _is(column: Column, number: int) -> Expression:
+    return Compare("=", column, Constant(number))

@@ -1,0 +1,145 @@
+"""Sequence construction (SC): from the row that completes a sequence back through the stacks.
+
+The depth-first search over the stacks' virtual edges is written as nested loops, one for each
+component, and compiled once for each pattern (Wu, Diao and Rizvi 2006, sections 4.1 to 4.3): the
+rows of a stack that may stand before a row are those up to its RIP, and in the window those from
+the first that is young enough.  With *dynamic filtering* a condition is tested as soon as the rows
+that it reads are bound, else on complete sequences: that is selection (σ).
+
+In the functions ``d`` is the row that completes, ``n`` how many rows of the stack before it may
+stand before it, ``p`` the stacks, ``k`` the constants, ``oldest`` the end of the window (excluded).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple, TypeAlias
+
+from cep_core.algebra import Part
+from cep_core.code import function_of
+from cep_core.events import Row
+from cep_core.operators.pattern import Conjunct, Pattern, attribute
+
+Found: TypeAlias = tuple[Row, ...]  # a row for each component
+END_OF = itemgetter(1)
+Search: TypeAlias = Callable[..., list[Found]]
+
+
+class Construction(NamedTuple):
+    """Functions of one pattern and one way to test its conditions.
+
+    ``search`` finds the sequences in stacks, ``select`` those of them that hold and lie in the
+    window, ``make`` turns them into rows; ``every`` finds without testing, ``holds`` tests one
+    sequence, atom by atom, whatever its values.
+    """
+
+    search: Search
+    every: Search
+    select: Callable[[list[Found], Sequence[Any], int], list[Found]]
+    make: Callable[[list[Found]], list[Row]]
+    holds: Callable[[Found, Sequence[Any]], bool]
+
+
+def construction(
+    pattern: Pattern, early: Sequence[Conjunct], late: Sequence[Conjunct], windows: bool
+) -> Construction:
+    """Return the functions that test some conditions early and some late.
+
+    ``windows`` says whether the search looks at the window (windows in SC).
+    """
+    size = len(pattern.components)
+    tested = pattern.careful([*early, *late], lambda part: _source(part, "m[{}]"), "m, k")
+    return Construction(
+        _search(pattern, early, size, windows),
+        _search(pattern, (), size, windows),
+        _select(pattern, late, size),
+        _make(pattern, size),
+        tested,
+    )
+
+
+def first_after(rows: list[Row], oldest: int) -> int:
+    """Return where the rows begin that end after a time; they are in order of their end."""
+    if not rows or rows[0][1] > oldest:
+        return 0
+    return bisect_right(rows, oldest, key=END_OF)
+
+
+def _source(part: Part, row: str = "e{}") -> str:
+    """Return how a part of a sequence is read."""
+    name = row.format(part.component)
+    match part.role:
+        case "start":
+            return f"{name}[0]"
+        case "first_end" | "end":
+            return f"{name}[1]"
+        case _:
+            return attribute(name, part)
+
+
+def _names(size: int) -> str:
+    return "".join(f"e{c}, " for c in range(size))
+
+
+def _search(pattern: Pattern, early: Sequence[Conjunct], size: int, windows: bool) -> Search:
+    names: dict[str, Any] = {"first_after": first_after}
+    tests: list[str] = []
+    for level in range(size):
+        chosen = [one for one in early if min(one.components, default=size - 1) == level]
+        text, used = pattern.written(chosen, _source)
+        tests.append(text)
+        names |= used
+    last = size - 1
+    lines = ["def made(d, n, p, k, oldest):", f"    e{last} = d", "    found = []"]
+    if tests[last]:
+        lines += [f"    if not ({tests[last]}):", "        return found"]
+    for level in range(last):
+        lines += [f"    s{level} = p[{level}]", f"    rows{level} = s{level}.rows"]
+        from_where = f"first_after(rows{level}, oldest)" if windows else "0"
+        lines += [f"    from{level} = {from_where}"]
+    if not last:
+        lines.append("    found.append((e0,))")
+    until, indent = "n", "    "
+    for level in range(last - 1, 0, -1):
+        here = f"[from{level}:{until}]"
+        lines.append(
+            f"{indent}for e{level}, r{level} in zip(rows{level}{here}, s{level}.rips{here}):"
+        )
+        indent += "    "
+        if tests[level]:
+            lines += [f"{indent}if not ({tests[level]}):", f"{indent}    continue"]
+        until = f"max(r{level} - s{level - 1}.gone, 0)"
+    if last:
+        test = f" if {tests[0]}" if tests[0] else ""
+        made = f"[({_names(size)}) for e0 in rows0[from0:{until}]{test}]"
+        lines.append(f"{indent}found += {made}")
+    lines.append("    return found")
+    search: Search = function_of("\n".join(lines), names)
+    return search
+
+
+def _select(
+    pattern: Pattern, late: Sequence[Conjunct], size: int
+) -> Callable[[list[Found], Sequence[Any], int], list[Found]]:
+    text, names = pattern.written(late, _source)
+    test = f" and {text}" if text else ""
+    body = (
+        "def made(found, k, oldest):\n"
+        f"    return [m for m in found for {_names(size)} in (m,) if e0[1] > oldest{test}]"
+    )
+    select: Callable[[list[Found], Sequence[Any], int], list[Found]] = function_of(body, names)
+    return select
+
+
+def _make(pattern: Pattern, size: int) -> Callable[[list[Found]], list[Row]]:
+    arrivals = ", ".join(f"e{c}[2]" for c in range(size))
+    first = f"min({arrivals})" if size > 1 else arrivals
+    values = "".join(f"{_source(part)}, " for part in pattern.outputs)
+    body = (
+        "def made(found):\n"
+        f"    return [(e0[0], e{size - 1}[1], {first}, {values}) for {_names(size)} in found]"
+    )
+    make: Callable[[list[Found]], list[Row]] = function_of(body, {})
+    return make

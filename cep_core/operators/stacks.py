@@ -1,0 +1,208 @@
+"""Active instance stacks: sequence scan with AIS, PAIS or joint partitions (SS).
+
+Each component has a stack of the rows that may be part of a sequence, in order of time.  A row
+remembers its RIP, how far the stack before it reached (Wu, Diao and Rizvi 2006, section 4.1); with
+an equivalence test there are such stacks for each value of its attribute, and a row is dropped
+when the stack before it is empty in its partition (PAIS, section 4.2.1).  So it is when nothing in
+that stack begins a sequence that is young enough (windows in SS, section 4.3): a row knows the
+latest beginning of what may stand before it.
+
+Differs from section 4.2.2: with several equivalence tests the optimiser takes them jointly as one
+key.  The paper fears that partitions would be too many; in a hash table there are only those with
+rows, fewer than rows.  "pais" keeps one test in the key and leaves the others to construction.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from cep_core.channels import Members
+from cep_core.events import Row
+from cep_core.mop import Wanted
+from cep_core.operators.construction import END_OF, Construction, construction
+from cep_core.operators.pattern import Conjunct, Pattern, Test
+from cep_core.operators.scan import KeyOf, SequenceScan, key_function
+from cep_core.text import counted
+
+
+class Stack:
+    """Rows of a component in order of time, each with its RIP.
+
+    A RIP is the number of rows that have been in the stack before it, of which ``gone`` are gone;
+    ``starts`` has for each row the latest beginning of a sequence that ends with it or below it.
+    """
+
+    __slots__ = ("gone", "rips", "rows", "starts")
+
+    def __init__(self) -> None:
+        self.rows: list[Row] = []
+        self.rips: list[int] = []
+        self.starts: list[int] = []
+        self.gone = 0
+
+    def push(self, row: Row, rip: int, start: int) -> None:
+        """Put a row on top."""
+        starts = self.starts
+        self.rows.append(row)
+        self.rips.append(rip)
+        starts.append(start if not starts or starts[-1] < start else starts[-1])
+
+    def before(self, row: Row) -> int:
+        """Return how many rows end before a row begins."""
+        rows = self.rows
+        if not rows or rows[-1][1] < row[0]:
+            return len(rows)
+        return bisect_left(rows, row[0], key=END_OF)
+
+    def prune(self, oldest: int) -> None:
+        """Drop the rows without a beginning after a time."""
+        dead = bisect_right(self.starts, oldest)
+        if dead:
+            del self.rows[:dead], self.rips[:dead], self.starts[:dead]
+            self.gone += dead
+
+
+class ActiveStacks(SequenceScan):
+    """Sequences by active instance stacks, partitioned by some of the equivalence tests."""
+
+    def __init__(
+        self,
+        first: Wanted,
+        number: int,
+        *,
+        tests: int | None = None,
+        dynamic: bool = True,
+        scan_windows: bool = True,
+        construction_windows: bool = True,
+    ) -> None:
+        """``tests`` is how many equivalence tests make the key; None: all."""
+        super().__init__(first, number)
+        self._tests = tests
+        self._dynamic = dynamic
+        self._scan_windows = scan_windows
+        self._construction_windows = construction_windows
+        self._chosen: tuple[Test, ...] = self.pattern.tests[:tests]
+        self._partitions: dict[Any, list[Stack]] = {}
+
+    def build(self, pattern: Pattern) -> tuple[Construction, bool]:
+        answered = {one for test in pattern.tests[: self._tests] for one in test.conjuncts}
+        rest = [one for one in pattern.conjuncts if one not in answered]
+        early: list[Conjunct] = rest if self._dynamic else []
+        late: list[Conjunct] = [] if self._dynamic else rest
+        windows = self._construction_windows
+        return construction(pattern, early, late, windows), windows and not late
+
+    def receiver(self, input: int) -> Callable[[Row, Members], None]:
+        takers = [
+            self._taker(place)
+            for place, component in enumerate(self.pattern.components)
+            if component.input == input
+        ]
+        if len(takers) == 1:
+            return takers[0]
+
+        def receive(row: Row, members: Members) -> None:
+            for take in takers:
+                take(row, members)
+
+        return receive
+
+    def evict(self, watermark: int) -> None:
+        self._armed = False
+        oldest = watermark - self._window
+        for key, stacks in list(self._partitions.items()):
+            for stack in stacks:
+                stack.prune(oldest)
+            if not any(stack.rows for stack in stacks):
+                del self._partitions[key]
+        if self._partitions:
+            self._arm(watermark)
+
+    def kept(self) -> Iterator[tuple[int, Row]]:
+        for component in range(self._last):
+            for stacks in self._partitions.values():
+                for row in stacks[component].rows:
+                    yield component, row
+
+    def instances(self) -> int:
+        return sum(len(stack.rows) for stacks in self._partitions.values() for stack in stacks)
+
+    def entries(self) -> int:
+        return len(self._partitions) if self._chosen else 0
+
+    def contents(self) -> dict[Any, list[list[tuple[Row, int]]]]:
+        """Return the stacks by partition: rows with their RIPs."""
+        return {
+            key: [list(zip(stack.rows, stack.rips, strict=True)) for stack in stacks]
+            for key, stacks in self._partitions.items()
+        }
+
+    def take_back(self, component: int, row: Row) -> None:
+        self.take(component, row, self._key(component), False)
+
+    def indexes(self) -> str:
+        if not self._chosen:
+            return "active instance stacks"
+        tests = counted(len(self._chosen), "equivalence test", "equivalence tests")
+        return f"active instance stacks, partitioned by {tests}"
+
+    # -- rows ------------------------------------------------------------------------------
+
+    def _key(self, component: int) -> KeyOf | None:
+        if not self._chosen:
+            return None
+        return key_function(tuple([test.columns[component] for test in self._chosen]))
+
+    def _taker(self, component: int) -> Callable[[Row, Members], None]:
+        """Return what takes a row as a component."""
+        key_of, since = self._key(component), self._since
+
+        def receive(row: Row, members: Members) -> None:
+            if since is None or row[2] >= since:
+                self.take(component, row, key_of, True)
+
+        return receive
+
+    def take(self, component: int, row: Row, key_of: KeyOf | None, new: bool) -> None:
+        """Put a row on its stack, or complete sequences with it."""
+        key: Any = None
+        if key_of is not None:
+            key = key_of(row)
+            if key is None:
+                return
+        stacks = self._partitions.get(key)
+        end = row[1]
+        if component == 0:
+            if not self._last:
+                self._complete(row, 0, ())
+                return
+            if stacks is None:
+                stacks = self._partitions[key] = [Stack() for _ in range(self._last)]
+                self._arm(end)
+            rip, start = 0, end
+        else:
+            if stacks is None:
+                return
+            under = stacks[component - 1]
+            before = under.before(row)
+            if not before:
+                return
+            start = under.starts[before - 1]
+            if new and self._scan_windows and end - start >= self._window:
+                return
+            if component == self._last:
+                self._complete(row, before, stacks)
+                return
+            rip = before + under.gone
+        stack = stacks[component]
+        if self._scan_windows:
+            starts = stack.starts
+            if starts and starts[len(starts) >> 1] <= end - self._window:
+                stack.prune(end - self._window)
+        stack.push(row, rip, start)
+
+    def _arm(self, now: int) -> None:
+        if self._scan_windows:
+            super()._arm(now)

@@ -1,0 +1,179 @@
+"""Events and queries of section 5.1 of Wu, Diao and Rizvi 2006, and engines that take turns.
+
+An event has one of T types, uniformly (Table 1), and attributes with uniform values below V_i; one
+event a tick, so a window of W ticks holds W events, as the paper counts windows.  The types share a
+channel: they are one event stream, and the basic algorithm's automaton sees all of it.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from cep_core import Engine, Event, Match, Options
+from cep_core.operators.runtimestack import RuntimeStack
+from cep_core.operators.scan import SequenceScan, Task
+from cep_core.operators.stacks import ActiveStacks
+from cep_core.runtime import Lane
+from tests.benchmarks.harness import Stages, require_equal, timed_stages
+
+SEED = 2006
+TYPES = 20
+WINDOW = 10_000
+BATCH = 1_000  # events of a push
+
+
+@dataclass(frozen=True, slots=True)
+class Table1:
+    """The parameters of a stream: types, and the domains of attr1, attr2, ..."""
+
+    types: int = TYPES
+    domains: tuple[int, ...] = (100, 20)
+
+
+def simulated(types: int, domain: int, length: int) -> int:
+    """Return so many types that a query without a test is as selective as with one over a domain.
+
+    The paper multiplies the types by V^((L-1)/L), from its formula (1), to measure construction
+    without the evaluation of predicates.
+    """
+    multiplied: float = types * domain ** ((length - 1) / length)
+    return int(multiplied)
+
+
+def domain_for(matches: float, length: int, window: int = WINDOW, types: int = TYPES) -> int:
+    """Return the domain of attr1 at which each event makes so many matches, on average.
+
+    With a window that slides an event of the last type meets W^(L-1) / (L-1)! sequences of others.
+    """
+    factorial = 1
+    for number in range(2, length):
+        factorial *= number
+    sequences: float = window ** (length - 1) / (factorial * types**length * matches)
+    return max(1, int(sequences ** (1 / (length - 1))))
+
+
+def events(table: Table1, number: int, seed: int = SEED) -> list[Event]:
+    """Return events, one a tick."""
+    chosen = random.Random(seed)
+    names = [f"E{kind}" for kind in range(table.types)]
+    return [
+        Event(chosen.choice(names), tuple([chosen.randrange(v) for v in table.domains]), tick)
+        for tick in range(1, number + 1)
+    ]
+
+
+def query(length: int, window: int = WINDOW, tests: Sequence[str] = (), more: str = "") -> str:
+    """Return SEQ(E0, E1, ..) with equivalence tests."""
+    components = ", ".join(f"E{kind} x{kind}" for kind in range(length))
+    conditions = [f"[{', '.join(tests)}]"] if tests else []
+    conditions += [more] if more else []
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    return f"EVENT SEQ({components}){where} WITHIN {window}"
+
+
+@dataclass(slots=True)
+class Side:
+    """An engine with one query, which takes the events of a run batch by batch."""
+
+    engine: Engine
+    events: Sequence[Event]
+    at: int = 0
+    matches: int = 0
+    spent: float = 0.0  # in scan and construction, if it is timed
+    stages: Stages | None = None
+    found: Counter[Any] = field(default_factory=Counter)
+
+    def take(self, number: int, *, remember: bool = False) -> float:
+        """Push the next events; return the seconds that it took."""
+        seconds = 0.0
+        end = min(self.at + number, len(self.events))
+        for begin in range(self.at, end, BATCH):
+            batch = self.events[begin : min(begin + BATCH, end)]
+            began = time.perf_counter()
+            matches = self.engine.push(batch)
+            seconds += time.perf_counter() - began
+            self.matches += len(matches)
+            if remember:
+                self.found.update(map(seen, matches))
+        self.at = end
+        return seconds
+
+    @property
+    def scan(self) -> SequenceScan:
+        """The operator that scans."""
+        return next(mop for mop in self.engine.plan.mops if isinstance(mop, SequenceScan))
+
+
+def seen(match: Match) -> tuple[Any, ...]:
+    """Return a match as a value."""
+    return (match.event.t0, match.event.t1, *match.event.values)
+
+
+def side(
+    table: Table1, text: str, options: Options, taken: Sequence[Event], *, one_stream: bool = True
+) -> Side:
+    """Return an engine with a query; without ``one_stream`` each type is a channel of its own."""
+    engine = Engine(1, options=options)
+    attributes = {f"attr{place + 1}": int for place in range(len(table.domains))}
+    for kind in range(table.types):
+        engine.stream(f"E{kind}", attributes, channel="ES" if one_stream else None)
+    engine.register("q", text, "sase")
+    return Side(engine, taken)
+
+
+def warmed(sides: Mapping[str, Side], number: int) -> int:
+    """Have all sides take the first events, and compare what they find; return how much that is."""
+    for one in sides.values():
+        one.take(number, remember=True)
+    first, *others = sides.values()
+    for name, one in sides.items():
+        if one is not first:
+            require_equal(one.found.elements(), first.found.elements(), name)
+    for one in others:
+        one.found.clear()
+    return first.found.total()
+
+
+def alternating(
+    sides: Mapping[str, Side], number: int, repeats: int
+) -> Iterator[tuple[str, float]]:
+    """Yield (side, seconds) for batches that the sides take in turns."""
+    for _ in range(repeats):
+        for name, one in sides.items():
+            yield name, one.take(number)
+
+
+def stage_shares(one: Side, number: int) -> dict[str, float]:
+    """Return the shares of a batch's time by stage, the largest first."""
+    stages = Stages()
+    places = {
+        "take in": (Engine, "_take"),
+        "epochs": (Lane, "close"),
+        "scan and construct": (ActiveStacks, "take"),
+        "deliver": (Task, "emit"),
+        "sort matches": (Engine, "_matches"),
+    }
+    with timed_stages(stages, places):
+        one.take(number)
+    return stages.shares()
+
+
+def scanning(one: Side, number: int) -> float:
+    """Return the seconds of a batch that go into scan and construction alone.
+
+    Without what both algorithms have in common: taking events in, and delivering results.
+    """
+    stages = Stages()
+    places = {
+        "stacks": (ActiveStacks, "take"),
+        "runtime stack": (RuntimeStack, "advance"),
+        "delivery": (Task, "emit"),
+    }
+    with timed_stages(stages, places):
+        one.take(number)
+    return (stages.spent["stacks"] + stages.spent["runtime stack"]) / 1e9

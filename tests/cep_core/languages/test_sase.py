@@ -1,0 +1,318 @@
+"""SASE as a language: what a text means, names of results, shapes, composition, explanations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cep_core import Engine, Event, Match, Options
+from cep_core.errors import StreamInUse
+from cep_core.languages.sase import split
+from cep_core.mop import MOp
+
+
+def engine(options: Options | None = None) -> Engine:
+    core = Engine(1, options=options)
+    core.stream("A", {"id": int, "v": float})
+    core.stream("B", {"id": int, "v": float})
+    core.stream("C", {"id": int, "w": int})
+    core.stream("D", {"w": int})
+    return core
+
+
+def rows(matches: list[Match]) -> list[Any]:
+    return [event.values for _, event in matches]
+
+
+def run(text: str, *events: tuple[str, int, tuple[Any, ...]]) -> list[Any]:
+    """Return the values of a query's results over (type, time, values)."""
+    core = engine()
+    core.register("q", text, "sase")
+    return rows(core.push([Event(n, v, t) for n, t, v in events]) + core.close())
+
+
+def names(text: str) -> tuple[str, ...]:
+    core = engine()
+    core.register("q", text, "sase")
+    return core.query("q").schema.names
+
+
+# -- EVENT ---------------------------------------------------------------------------------------
+
+
+def test_one_event_is_a_selection() -> None:
+    text = "EVENT A WHERE v > 1 AND NOT id = 3"
+    assert run(text, ("A", 1, (1, 2.0)), ("A", 1, (3, 2.0)), ("A", 2, (4, 0.5))) == [(1, 2.0)]
+
+
+def test_any_of_one_event() -> None:
+    found = run("EVENT ANY(A, D) x WHERE x.v > 1", ("A", 1, (1, 0.5)), ("D", 2, (7,)))
+    assert found == [(None, None, 7)]
+
+
+def test_names_of_a_result() -> None:
+    assert names("EVENT SEQ(A a, B b)") == ("a_id", "a_v", "b_id", "b_v")
+    assert names("EVENT SEQ(A a, D d)") == ("id", "v", "w")
+    assert names("EVENT SEQ(A, D)") == ("id", "v", "w")
+    assert names("EVENT SEQ(A a, C+ c[])") == ("a_id", "v", "c_id", "w", "c_count")
+    assert names("EVENT SEQ(A a, !B b, D d) RETURN a.id, d.w + 1 AS more") == ("id", "more")
+    assert names("EVENT SEQ(A a, D d) RETURN *") == ("id", "v", "w")
+
+
+def test_a_type_serves_as_its_variable() -> None:
+    text = "EVENT SEQ(A, !B, D) WHERE A.id = D.w AND B.id = A.id"
+    events = (("A", 1, (1, 0.0)), ("A", 2, (2, 0.0)), ("B", 3, (2, 0.0)))
+    assert run(text, *events, ("D", 4, (1,)), ("D", 4, (2,))) == [(1, 0.0, 1)]
+
+
+# -- WHERE ---------------------------------------------------------------------------------------
+
+PAIR = (("A", 1, (1, 5.0)), ("D", 2, (7,)))
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("[id]", True),  # D has no id
+        ("[id = 1]", True),
+        ("[id = 2]", False),
+        ("a.id = 1 ∧ d.w ≥ 7", True),
+        ("a.id = 2 ∨ d.w = 7", True),
+        ("¬ a.id = 1", False),
+        ("d.id = 9", True),  # the predicate is true for an event without id
+        ("d.id = 9 AND a.id = 2", False),
+        ("NOT d.id = 9", False),
+        ("a.v + d.w = 12 /* [id = 2] */", True),
+        ("1 < a.v < d.w", True),
+        ("w = 7 AND v = 5", True),
+    ],
+)
+def test_conditions(condition: str, holds: bool) -> None:
+    assert run(f"EVENT SEQ(A a, D d) WHERE {condition}", *PAIR) == [(1, 5.0, 7)] * holds
+
+
+def test_a_missing_attribute_of_some_types_of_any() -> None:
+    """z.id = a.id is true for D, which has no id."""
+    text = "EVENT SEQ(A a, ANY(B, D) z) WHERE a.id = z.id RETURN a.id, z.v, z.w"
+    events = (("A", 1, (1, 0.0)), ("B", 2, (2, 0.5)), ("B", 3, (1, 1.5)), ("D", 4, (7,)))
+    assert run(text, *events) == [(1, 1.5, None), (1, None, 7)]
+
+
+def test_several_negations_and_any_among_them() -> None:
+    text = "EVENT SEQ(!D d, A a, !ANY(C, D) e, B b, !C c) WHERE [id] WITHIN 10 RETURN a.v, b.v AS x"
+    pair = [("A", 20, (1, 1.0)), ("B", 25, (1, 2.0))]
+    assert run(text, *pair) == [(1.0, 2.0)]
+    for kind, time, values in (
+        ("D", 16, (0,)),
+        ("C", 22, (1, 0)),
+        ("D", 22, (0,)),
+        ("C", 29, (1, 0)),
+    ):
+        events = sorted([*pair, (kind, time, values)], key=lambda one: one[1])
+        assert run(text, *events) == [], (kind, time)
+    for kind, time, values in (
+        ("D", 15, (0,)),
+        ("C", 22, (2, 0)),
+        ("C", 30, (1, 0)),
+        ("C", 20, (1, 0)),
+        ("D", 25, (0,)),
+    ):
+        events = sorted([*pair, (kind, time, values)], key=lambda one: one[1])
+        assert run(text, *events) == [(1.0, 2.0)], (kind, time)
+
+
+# -- runs and strategies -------------------------------------------------------------------------
+
+RISING = [("A", 1, (1, 0.0)), ("B", 2, (1, 1.0)), ("B", 3, (1, 3.0)), ("B", 4, (1, 2.0))]
+STRATEGIES = {
+    "skip_till_any_match": [1, 1, 1, 2, 2, 2, 3],
+    "skip_till_next_match": [3],
+    "strict_contiguity": [3],
+}
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_a_run_by_strategy(strategy: str) -> None:
+    text = f"EVENT SEQ(A a, B+ b[], D d) WHERE {strategy}(a, b[], d) {{}} RETURN COUNT(b[]) AS n"
+    found = run(text, *RISING, ("D", 5, (0,)))
+    assert sorted(n for (n,) in found) == STRATEGIES[strategy]
+
+
+def test_each_event_of_a_run_is_compared_with_the_one_before() -> None:
+    text = """EVENT SEQ(A a, B+ b[], D d)
+    WHERE skip_till_next_match(a, b[], d) {b[i].v > b[i-1].v}
+    RETURN b[1].v AS first, b[last].v AS last, SUM(b[].v) AS total, MAX(b[].v) AS most"""
+    assert run(text, *RISING, ("D", 5, (0,))) == [(1.0, 3.0, 4.0, 3.0)]
+
+
+def test_aggregates_over_what_precedes() -> None:
+    """A dip below the average so far, as in SASE+; the rest of the run is not compared."""
+    text = """EVENT SEQ(B+ b[], A a)
+    WHERE skip_till_next_match(b[], a) {b[i].v > AVG(b[..i-1].v) AND b[1].v = 1}
+    RETURN COUNT(b[]) AS n, AVG(b[].v) AS mean, MIN(b[].v) AS least, COUNT(b[].v) AS m"""
+    events = [*RISING[1:], ("B", 5, (1, 5.0)), ("A", 6, (0, 0.0))]
+    assert run(text, *events) == [(3, 3.0, 1.0, 3)]
+
+
+def test_partition_contiguity_lets_other_partitions_between() -> None:
+    text = "EVENT SEQ(A a, B b) WHERE {}(a, b) {{[id]}} RETURN a.v, b.v AS x"
+    events = [("A", 1, (1, 1.0)), ("A", 2, (2, 2.0)), ("B", 3, (1, 3.0)), ("B", 4, (1, 4.0))]
+    assert run(text.format("partition_contiguity"), *events) == [(1.0, 3.0)]
+    assert run(text.format("strict_contiguity"), *events) == []
+    assert run(text.format("skip_till_next_match"), *events) == [(1.0, 3.0)]
+    assert run(text.format("skip_till_any_match"), *events) == [(1.0, 3.0), (1.0, 4.0)]
+
+
+def test_what_is_negated_breaks_contiguity() -> None:
+    text = "EVENT SEQ(A a, !D d, B b) WHERE strict_contiguity(a, b) {d.w = 1}"
+    assert run(text, ("A", 1, (1, 1.0)), ("B", 3, (1, 3.0))) == [(1, 1.0, 1, 3.0)]
+    assert run(text, ("A", 1, (1, 1.0)), ("D", 2, (7,)), ("B", 3, (1, 3.0))) == []
+
+
+# -- shapes, composition, sharing ----------------------------------------------------------------
+
+
+def test_texts_that_differ_in_literals_have_one_shape() -> None:
+    one = split("EVENT SEQ(A a, B b) WHERE a.id = 1 AND b.v > 2.5 WITHIN 3 min PUBLISH P", 1)
+    other = split("EVENT SEQ(A a,  B b) WHERE a.id = 7 AND b.v > 0.5 WITHIN 9 s", 1)
+    assert one == (other[0], (1, 2.5, 180), "P")
+    assert other[1:] == ((7, 0.5, 9), None)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("b[i].v > b[i-1].v", "b[i].v > b[1].v"),
+        ("b[1].v > 1", "b[last].v > 1"),
+        ("SUM(b[].v) > 1", "SUM(b[..i-1].v) > 1"),
+    ],
+)
+def test_what_stands_in_the_brackets_of_a_run_belongs_to_the_shape(one: str, other: str) -> None:
+    texts = [f"EVENT SEQ(A a, B+ b[]) WHERE {condition}" for condition in (one, other)]
+    assert split(texts[0], 1)[0] != split(texts[1], 1)[0]
+
+
+def test_a_shape_is_parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = engine()
+    asked: list[str] = []
+    schema = core._queries.schema
+
+    def counted(name: str) -> Any:
+        asked.append(name)
+        return schema(name)
+
+    core.register("first", "EVENT SEQ(A a, B b) WHERE [id] AND a.v = 0 WITHIN 5", "sase")
+    monkeypatch.setattr(core._queries, "schema", counted)
+    for number in range(5):
+        text = f"EVENT SEQ(A a, B b) WHERE [id] AND a.v = {number}.5 WITHIN {number + 3}"
+        core.register(f"q{number}", text, "sase")
+    assert asked.count("A") == 1  # a float is another shape than an int
+    core.push([Event("A", (1, 2.5), 1), Event("B", (1, 0.0), 5)])
+    assert [match.query for match in core.close()] == ["q2"]
+
+
+def test_queries_read_what_others_publish() -> None:
+    core = engine()
+    core.register("pairs", "EVENT SEQ(A a, B b) WHERE [id] WITHIN 5 RETURN a.id PUBLISH P", "sase")
+    core.register("more", "EVENT SEQ(P p, !C c, D d) WHERE p.id = d.w AND p.id = c.id", "sase")
+    core.register("cel", "SELECT id FROM FILTER{id = 2}(P)")
+    with pytest.raises(StreamInUse):
+        core.unregister("pairs")
+    events = [
+        *(Event("A", (1, 0.0), 1), Event("A", (2, 0.0), 2), Event("B", (1, 0.0), 3)),
+        *(Event("B", (2, 0.0), 4), Event("C", (1, 0), 5), Event("D", (1,), 6), Event("D", (2,), 6)),
+    ]
+    found = [(match.query, match.event.t0, match.event.t1) for match in core.push(events)]
+    found += [(match.query, match.event.t0, match.event.t1) for match in core.close()]
+    assert found == [("pairs", 1, 3), ("pairs", 2, 4), ("cel", 2, 4), ("more", 2, 6)]
+
+
+def test_sequences_of_one_skeleton_share_their_stacks() -> None:
+    """Windows and other conditions differ; types and equivalence tests do not."""
+    core = engine()
+    core.register("short", "EVENT SEQ(A a, B b) WHERE [id] WITHIN 3", "sase")
+    core.register("long", "EVENT SEQ(A a, B b) WHERE [id] WITHIN 9", "sase")
+    core.register("rising", "EVENT SEQ(A a, B b) WHERE [id] AND a.v < b.v WITHIN 9", "sase")
+    core.register("other", "EVENT SEQ(A a, C c) WHERE [id] WITHIN 9", "sase")
+    assert kinds(core) == ["sequence_scan", "sequence_scan"]
+    events = [Event("A", (1, 1.0), 1), Event("B", (1, 2.0), 3), Event("B", (1, 0.0), 5)]
+    found = [(match.query, match.event.t1) for match in core.push([*events, Event("D", (0,), 6)])]
+    assert found == [("short", 3), ("long", 3), ("rising", 3), ("long", 5)]
+    assert core.close() == []
+    core.unregister("long")
+    core.unregister("rising")
+    assert kinds(core) == ["sequence_scan", "sequence_scan"]
+    core.unregister("short")
+    core.unregister("other")
+    assert core.stats()["instances"] == core.stats()["mops"] == 0
+
+
+def kinds(core: Engine) -> list[str]:
+    found: list[MOp] = list(core.plan.mops)
+    return [mop.kind for mop in found]
+
+
+def test_simple_predicates_lie_in_the_predicate_index() -> None:
+    """Nine queries of one shape: one selection over A has all their constants."""
+    core = engine()
+    for number in range(9):
+        text = f"EVENT SEQ(A a, !C c, B b) WHERE a.id = {number} AND b.v > 0 AND c.w = 1"
+        core.register(f"q{number}", text, "sase")
+    assert kinds(core).count("select") == 3
+    off = engine(Options(scan_predicates=False))
+    off.register("q", "EVENT SEQ(A a, B b) WHERE a.id = 1 AND b.v > 0", "sase")
+    assert kinds(off) == ["sequence_scan"]
+
+
+# -- explanations --------------------------------------------------------------------------------
+
+EXPLAINED = """\
+q (query 0, sase) reads A, B, C
+  select#1.0  FILTER{v > 0.5}
+      reads A; used by this query only
+      predicate index: sorted list on an inequality
+  sequence_scan#2.0  SEQ(A, B){1.id = 2.id, 1 min}
+      reads select#1.0, B; used by this query only
+      active instance stacks, partitioned by 1 equivalence test
+  negation#3.0  WITHOUT C{$1.a.id = $2.id} after b.#end
+      reads sequence_scan#2.0, C; used by this query only
+      index by time, 1 of 1 hashed on equalities; postponed until 59 ticks have passed
+  project#4.0  SELECT a.id AS id, b.v AS v
+      reads negation#3.0; used by this query only
+  output  q(id int, v float)
+  SEQ: a.t1 < b.t0, last.t1 - first.t1 < T (strictly one after the other; equal times do not match)
+  SEQ !: no z with a.t1 < z.t0 and z.t1 < b.t0 (at the start: with last.t1 - T < z.t1 and z.t1 < \
+first.t0; at the end: with last.t1 < z.t0 and z.t1 <= first.t1 + T - 1, when the result comes)"""
+
+
+def test_explain_says_how_a_sequence_is_computed() -> None:
+    core = engine()
+    text = "EVENT SEQ(A a, B b, !C c) WHERE [id] AND a.v > 0.5 WITHIN 1 min RETURN a.id, b.v"
+    core.register("q", text, "sase")
+    assert core.explain("q") == EXPLAINED
+
+
+@pytest.mark.parametrize(
+    ("scan", "shown"),
+    [
+        ("auto", "active instance stacks, partitioned by 2 equivalence tests"),
+        ("pais", "active instance stacks, partitioned by 1 equivalence test"),
+        ("multi-pais", "active instance stacks for each of 2 equivalence tests"),
+        ("ais", "      active instance stacks\n"),
+        ("basic", "a runtime stack"),
+    ],
+)
+def test_explain_says_which_way_was_chosen(scan: Any, shown: str) -> None:
+    core = engine(Options(sequence_scan=scan))
+    core.register("q", "EVENT SEQ(A a, B b) WHERE [id, v] WITHIN 5", "sase")
+    assert shown in core.explain("q")
+
+
+def test_explain_of_runs() -> None:
+    core = engine()
+    text = "EVENT SEQ(A a, B+ b[]) WHERE strict_contiguity(a, b[]) {[id] AND b[i].v > b[i-1].v}"
+    core.register("q", text + " RETURN SUM(b[].v) AS total", "sase")
+    said = core.explain("q")
+    assert "SEQ(A, B+){strict contiguity, 1.id = 2[i].id AND 2[i].v > 2[i-1].v}" in said
+    assert "runs of an automaton, partitioned by 1 test" in said

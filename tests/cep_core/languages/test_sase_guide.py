@@ -1,0 +1,45 @@
+"""The queries of docs/languages/sase.md have the results that it says."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cep_core import Engine, Event, Options
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "languages" / "sase.md").read_text("utf-8")
+EVENTS = re.findall(r"^(\d+) (\w+) +id=(\d)(?: shelf=(\d))?$", GUIDE, re.MULTILINE)
+QUERIES = re.findall(r"^\| ([^|`]+) \| `(EVENT .+)` \| (.*) \|$", GUIDE, re.MULTILINE)
+
+
+def test_there_are_examples() -> None:
+    assert len(EVENTS) == 9
+    assert len(QUERIES) == 15
+
+
+@pytest.mark.parametrize(("construct", "query", "results"), QUERIES)
+def test_an_example_has_the_results_that_it_says(construct: str, query: str, results: str) -> None:
+    core = Engine(1)
+    core.stream("Shelf", {"id": int, "shelf": int})
+    core.stream("Counter", {"id": int})
+    core.stream("Exit", {"id": int})
+    core.register(construct, query, "sase")
+    events = [
+        Event(kind, (int(item), int(shelf)) if shelf else (int(item),), int(time))
+        for time, kind, item, shelf in EVENTS
+    ]
+    matches = core.push(events) + core.close()
+    found = [f"{event.t0}-{event.t1}: {' '.join(map(str, event.values))}" for _, event in matches]
+    assert ", ".join(sorted(found)) == ", ".join(sorted(results.split(", ")))
+
+
+def test_the_options_are_those_that_there_are() -> None:
+    named = set(re.findall(r"^\| `(\w+)`(?:, `(\w+)`)? \|", GUIDE, re.MULTILINE))
+    known = {name for pair in named for name in pair if name}
+    assert known == set(Options.__dataclass_fields__) - {
+        "active_node_index",
+        "active_instance_index",
+        "rewriting",
+    }

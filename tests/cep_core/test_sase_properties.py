@@ -1,0 +1,285 @@
+"""SASE against the second opinion: random queries, all options and strategies, cuts and edges.
+
+After each push the engine has put out exactly the results that end before the watermark, whatever
+the options; so timers and negated ends depend on time, not on the next event.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from cep_core import ALL_RULES, Engine, Event, Match, Options
+from cep_core.events import Row
+from cep_core.mop import Operator, Wanted
+from cep_core.operators.negation import Cancelling, Negation
+from cep_core.operators.runs import Run, Runs
+from cep_core.operators.stacks import ActiveStacks
+from cep_core.operators.transitions import Cells
+from cep_core.plan import Builder
+from tests.cep_core.sase_reference import Either, Opposite, Over, Query, matches, text
+from tests.cep_core.sase_strategies import (
+    SCHEMAS,
+    TYPES,
+    Case,
+    Company,
+    cases,
+    companies,
+    happened,
+)
+
+USUAL = settings(max_examples=240, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+EDGES = ("at the edge of the window", "simultaneous events", "a result without a further event")
+FEATURES = (
+    *("any", "next", "strict", "partition", "run", "ANY", "negated start", "negated middle"),
+    *("negated end", "several negations", "OR", "NOT", "aggregate", "RETURN", "interval", *EDGES),
+)
+
+
+def options() -> st.SearchStrategy[Options]:
+    """Return any options of sequences."""
+    scans = st.sampled_from(["auto", "basic", "ais", "pais", "multi-pais"])
+    flags = [st.booleans() for _ in range(5)]
+    return st.builds(Options, st.just(True), st.just(True), scans, *flags)
+
+
+def engine_for(case: Case, chosen: Options, rules: Sequence[Any] = ALL_RULES) -> Engine:
+    """Return an engine with the streams of a case."""
+    core = Engine(1, options=chosen, rules=rules)
+    for name, schema in SCHEMAS.items():
+        core.stream(name, schema, lateness=case.lateness)
+    return core
+
+
+def bag(rows: Sequence[tuple[Any, ...]]) -> Counter[tuple[Any, ...]]:
+    """Return rows as a multiset in which NaN equals NaN."""
+    return Counter(tuple("NaN" if one != one else one for one in row) for row in rows)
+
+
+def found_by(found: Sequence[Match]) -> list[tuple[Any, ...]]:
+    """Return matches as rows (t0, t1, *values)."""
+    return [(event.t0, event.t1, *event.values) for _, event in found]
+
+
+def batches(case: Case) -> list[list[Event]]:
+    """Return the events as they are pushed."""
+    ends = [0, *case.cuts, len(case.events)]
+    return [list(case.events[a:b]) for a, b in pairwise(ends)]
+
+
+def features(case: Case, found: Sequence[tuple[Any, ...]]) -> set[str]:
+    """Return what occurs in a case, and what its results are about."""
+    query = case.query
+    items = query.items
+    seen = {query.strategy}
+    seen |= {"run"} if any(item.repeated for item in items) else set()
+    seen |= {"ANY"} if any(len(item.types) > 1 for item in items) else set()
+    seen |= {"negated start"} if items[0].negated else set()
+    seen |= {"negated end"} if items[-1].negated else set()
+    inner = [item for place, item in enumerate(items) if item.negated and _inside(query, place)]
+    seen |= {"negated middle"} if inner else set()
+    seen |= {"several negations"} if sum(item.negated for item in items) > 1 else set()
+    shown = text(query)
+    seen |= {"OR"} if any(isinstance(one, Either) for one in query.conditions) else set()
+    seen |= {"NOT"} if any(isinstance(one, Opposite) for one in query.conditions) else set()
+    seen |= (
+        {"aggregate"}
+        if any(f in shown for f in ("SUM(", "AVG(", "COUNT(", "MIN(", "MAX("))
+        else set()
+    )
+    seen |= {"RETURN"} if any(isinstance(term, Over) for _, term in query.returned) else set()
+    ends = [event.t1 for event in case.events]
+    seen |= {"simultaneous events"} if len(set(ends)) < len(ends) else set()
+    seen |= {"interval"} if any(event.t0 != event.t1 for event in case.events) else set()
+    last = max((end for end in ends if end is not None), default=0)
+    seen |= {EDGES[2]} if any(row[1] > last for row in found) else set()
+    if query.window is not None and found:
+        edge = [row for row in found if row[1] - row[0] == query.window - 1]
+        seen |= {EDGES[0]} if edge else set()
+    return seen
+
+
+def _inside(query: Query, place: int) -> bool:
+    before, after = query.items[:place], query.items[place + 1 :]
+    return any(not one.negated for one in before) and any(not one.negated for one in after)
+
+
+def test_the_engine_agrees_with_the_definitions() -> None:
+    seen: Counter[str] = Counter()
+    tried = worth = 0
+
+    @given(cases(), options(), st.booleans(), st.booleans())
+    @USUAL
+    def agrees(case: Case, chosen: Options, shared: bool, restored: bool) -> None:
+        nonlocal tried, worth
+        expected = matches(case.query, [happened(one) for one in case.events], TYPES)
+        core = engine_for(case, chosen, ALL_RULES if shared else ())
+        core.register("q", text(case.query), "sase")
+        found: list[tuple[Any, ...]] = []
+        clock = -100
+        for batch in batches(case):
+            found += found_by(core.push(batch))
+            clock = max([clock, *[one.t1 for one in batch if one.t1 is not None]])
+            due = [row for row in expected if row[1] < clock - case.lateness]
+            assert bag(found) == bag(due)
+            if restored:
+                core = Engine.restore(core.snapshot(), rules=ALL_RULES)
+        middle = clock + 3
+        found += found_by(core.advance(middle + case.lateness))
+        assert bag(found) == bag([row for row in expected if row[1] < middle])
+        found += found_by(core.close())
+        assert bag(found) == bag(expected)
+        tried += 1
+        if expected:
+            worth += 1
+            seen.update(features(case, expected))
+
+    agrees()
+    assert worth * 3 >= tried, f"only {worth} of {tried} cases have results"
+    assert not [one for one in FEATURES if not seen[one]], seen
+
+
+def test_queries_that_share_find_what_each_would_alone() -> None:
+    """Queries of one skeleton have the same stacks, and see what came since their registration."""
+    tried = worth = sharing = midway = 0
+
+    @given(companies(), options())
+    @settings(USUAL, max_examples=110)
+    def agrees(company: Company, chosen: Options) -> None:
+        nonlocal tried, worth, sharing, midway
+        core = Engine(1, options=chosen)
+        for name, schema in SCHEMAS.items():
+            core.stream(name, schema)
+        found: list[list[tuple[Any, ...]]] = [[] for _ in company.queries]
+        for at in range(len(company.events) + 1):
+            for number, (query, (begin, end)) in enumerate(
+                zip(company.queries, company.lives, strict=True)
+            ):
+                if at == begin < end:
+                    core.register(str(number), text(query), "sase")
+                if at == end > begin:
+                    core.unregister(str(number))
+            if at == company.restored:
+                core = Engine.restore(core.snapshot())
+            sharing += any(len(mop.operators) > 1 for mop in core.plan.mops)
+            for query_name, event in core.push(company.events[at : at + 1]):
+                found[int(query_name)].append((event.t0, event.t1, *event.values))
+        for query_name, event in core.close():
+            found[int(query_name)].append((event.t0, event.t1, *event.values))
+        results = 0
+        for number, (query, (begin, end)) in enumerate(
+            zip(company.queries, company.lives, strict=True)
+        ):
+            seen = [happened(one) for one in company.events[begin:]]
+            expected = matches(query, seen, TYPES)
+            if end <= len(company.events):  # what was certain before it was removed
+                clock = max([-100, *[one.t1 or 0 for one in company.events[:end]]])
+                expected = [row for row in expected if row[1] < clock]
+            assert bag(found[number]) == bag(expected if begin < end else [])
+            results += len(expected)
+            midway += bool(expected) and begin > 0
+        tried += 1
+        worth += results > 0
+        for name in core.queries:
+            core.unregister(name)
+        left = core.stats()
+        assert left["mops"] == left["operators"] == left["instances"] == left["waiting"] == 0
+
+    agrees()
+    assert worth * 3 >= tried
+    assert sharing
+    assert midway
+
+
+class Longer(ActiveStacks):
+    """A planted fault: the window holds what is a tick too far apart."""
+
+    def add(self, wanted: Wanted) -> Operator:
+        longer = None if wanted.window is None else wanted.window + 1
+        return super().add(wanted._replace(window=longer))
+
+    def remove(self, operator: Operator) -> None:
+        raise AssertionError("nothing is removed")
+
+
+class Forgetful(Negation):
+    """A planted fault: what is negated is not looked for in the last epoch of its interval."""
+
+    def _happened(self, one: Cancelling, row: Row, now: int) -> bool:
+        return super()._happened(one, row, now - 1)
+
+
+class Greedy(Runs):
+    """A planted fault: a run that was met stays."""
+
+    def _follow(self, key: Any, run: Run, cells: Cells, row: Row, state: int) -> None:
+        super()._follow(key, run, cells, row, state)
+        run.met = False
+
+
+FAULTS: dict[str, dict[str, Builder]] = {
+    "a longer window": {"sequence_scan": lambda plan, wanted, number: Longer(wanted, number)},
+    "a shorter negation": {"negation": lambda plan, wanted, number: Forgetful(wanted, number)},
+    "a run that stays": {"sequence_scan": lambda plan, wanted, number: Greedy(wanted, number)},
+}
+
+
+class Found(Exception):
+    """The planted fault made a difference."""
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str) -> None:
+    @given(cases())
+    @settings(USUAL, max_examples=2_000, database=None, phases=[Phase.generate])
+    def agrees(case: Case) -> None:
+        query = case.query
+        runs = query.strategy != "any" or any(item.repeated for item in query.items)
+        if runs and fault == "a longer window":
+            return  # not its kind of sequence
+        if fault == "a run that stays" and query.strategy != "next":
+            return
+        core = Engine(1, builders=FAULTS[fault])
+        for name, schema in SCHEMAS.items():
+            core.stream(name, schema, lateness=case.lateness)
+        core.register("q", text(query), "sase")
+        got = found_by(core.push(case.events) + core.close())
+        if bag(got) != bag(matches(query, [happened(one) for one in case.events], TYPES)):
+            raise Found
+
+    with pytest.raises(Found):
+        agrees()
+
+
+BOUNDED = {
+    "stacks": "EVENT SEQ(A a, B b, C c) WHERE [id] WITHIN 100",
+    "negation": "EVENT SEQ(!A n, B b, !C c) WHERE [id] WITHIN 100",
+    "runs": "EVENT SEQ(A a, B+ b[], C c) WHERE skip_till_next_match(a, b[], c) {[id]} WITHIN 100",
+    "contiguity": "EVENT SEQ(A a, B+ b[]) WHERE partition_contiguity(a, b[]) {[id]} WITHIN 100",
+}
+
+
+@pytest.mark.parametrize("scan", ["auto", "multi-pais", "basic"])
+@pytest.mark.parametrize("name", BOUNDED)
+def test_what_is_kept_is_bounded_over_ten_windows(name: str, scan: Any) -> None:
+    """Values that never come again are dropped, too: nobody looks at their partitions."""
+    core = Engine(1, options=Options(sequence_scan=scan))
+    for stream, schema in SCHEMAS.items():
+        core.stream(stream, schema)
+    core.register("q", BOUNDED[name], "sase")
+    counts = []
+    for window in range(10):
+        for tick in range(100 * window, 100 * window + 100):
+            kind = "ABC"[tick % 7 % 3]
+            value: tuple[Any, ...] = (tick // 5, 1.0, "a")
+            core.push([Event(kind, value[: len(SCHEMAS[kind])], tick)])
+        counts.append(core.stats()["instances"])
+    assert max(counts[2:]) <= 1.5 * counts[1] + 10, counts
+    assert core.advance(5_000) is not None
+    assert core.stats()["instances"] == 0

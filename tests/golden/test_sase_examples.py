@@ -1,0 +1,303 @@
+"""The worked examples of Wu, Diao and Rizvi 2006: queries Q1 to Q3, Figures 1 to 6, section 2.3.
+
+The drawings of the figures are not part of the paper's text.  Their stream is the one that fits
+all that the text says of it: seven sequences, three of which pass the selection, the second of
+these outside the window of 6, the next one negated (Figure 1); RIP(b6) = a4, three sequences for d9
+(Figures 2 and 3), one with PAIS (Figure 4), and two in all when everything is pushed (Figure 6).
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import pytest
+
+from cep_core import Engine, Event, Options
+from cep_core.mop import MOp
+from cep_core.operators.multistacks import MultiStacks
+from cep_core.operators.negation import Negation
+from cep_core.operators.runtimestack import RuntimeStack
+from cep_core.operators.stacks import ActiveStacks
+
+Kind = TypeVar("Kind", bound=MOp)
+HOUR = 3600
+
+# -- Q1, Q2 and section 2.3: retail and healthcare -------------------------------------------
+
+Q1 = "EVENT SHELF-READING WHERE category = 'food' ∧ manufacturer_id = '1'"
+Q2 = """EVENT SEQ(SHELF-READING x, !(COUNTER-READING y),
+EXIT-READING z)
+WHERE x.id = y.id ∧ x.id = z.id /* or equivalently, [id] */
+WITHIN 12 hours"""
+MISPLACED = """EVENT SEQ(SHELF-READING x, SHELF-READING y,
+! (ANY(COUNTER-READING, SHELF-READING) z))
+WHERE [id] ∧ x.shelf_id ≠ y.shelf_id ∧ x.shelf_id = z.shelf_id
+WITHIN 1 hour"""
+OVERDOSE = """EVENT SEQ(MEDICINE-TAKEN x, MEDICINE-TAKEN y)
+WHERE [name='John'] ∧ [medicine='Antibiotics'] ∧
+(x.amount + y.amount) > 1000
+WITHIN 4 hours"""
+
+
+def store(options: Options | None = None) -> Engine:
+    """Return an engine with the streams of a store and a ward; a tick is a second."""
+    core = Engine(1, options=options)
+    shelf = {"id": str, "shelf_id": int, "category": str, "manufacturer_id": str}
+    core.stream("SHELF_READING", shelf)
+    core.stream("COUNTER_READING", {"id": str})
+    core.stream("EXIT_READING", {"id": str})
+    core.stream("MEDICINE_TAKEN", {"name": str, "medicine": str, "amount": int})
+    return core
+
+
+def shelf(item: str, number: int, time: int, category: str = "food", maker: str = "1") -> Event:
+    return Event("SHELF_READING", (item, number, category, maker), time)
+
+
+def found(core: Engine, text: str, events: list[Event]) -> list[Any]:
+    """Return the results of a query as (t0, t1, values)."""
+    core.register("q", text, "sase")
+    matches = core.push(events) + core.close()
+    return [(event.t0, event.t1, event.values) for _, event in matches]
+
+
+def test_q1_is_a_selection() -> None:
+    events = [shelf("a", 1, 1), shelf("b", 1, 2, "tools"), shelf("c", 1, 3, "food", "2")]
+    assert found(store(), Q1, events) == [(1, 1, ("a", 1, "food", "1"))]
+
+
+@pytest.mark.parametrize("condition", ["x.id = y.id ∧ x.id = z.id", "[id]"])
+def test_q2_reports_what_is_taken_out_without_being_checked_out(condition: str) -> None:
+    text = Q2.replace("x.id = y.id ∧ x.id = z.id", condition)
+    core = store()
+    core.register("q", f"{text} RETURN x.id, z.id AS again", "sase")
+    matches = core.push(
+        [
+            shelf("paid", 1, 0),
+            shelf("stolen", 1, 10),
+            Event("COUNTER_READING", ("paid",), 20),
+            Event("EXIT_READING", ("stolen",), 30),
+            Event("EXIT_READING", ("paid",), 40),
+            Event("EXIT_READING", ("stolen",), 10 + 12 * HOUR),
+        ]
+    )
+    found = [(event.t0, event.t1, event.values) for _, event in matches + core.close()]
+    assert found == [(10, 30, ("stolen", "stolen"))]
+
+
+def test_misplaced_inventory_is_reported_when_the_window_ends() -> None:
+    """One hour after the first reading less a tick: what comes at that tick still cancels."""
+    events = [shelf(item, 1, 100) for item in ("lost", "bought", "back", "other")]
+    events += [shelf(item, 2, 200) for item in ("lost", "bought", "back", "other")]
+    events += [
+        Event("COUNTER_READING", ("bought",), 300),
+        shelf("other", 3, 400),
+        shelf("back", 1, 100 + HOUR - 1),
+    ]
+    core = store()
+    core.register("q", f"{MISPLACED} RETURN x.id, x.shelf_id, y.shelf_id AS on_shelf", "sase")
+    assert core.push(events) == []
+    assert core.advance(100 + HOUR - 1) == []
+    matches = [(event.t0, event.t1, event.values) for _, event in core.advance(100 + HOUR)]
+    assert matches == [
+        (100, 100 + HOUR - 1, ("lost", 1, 2)),
+        (100, 100 + HOUR - 1, ("other", 1, 2)),
+        (100, 100 + HOUR - 1, ("other", 1, 3)),
+    ]
+    assert [event.values for _, event in core.close()] == [("back", 2, 1), ("other", 2, 3)]
+
+
+def test_an_overdose_is_the_sum_of_two_doses_within_four_hours() -> None:
+    def dose(name: str, medicine: str, amount: int, time: int) -> Event:
+        return Event("MEDICINE_TAKEN", (name, medicine, amount), time)
+
+    events = [
+        dose("John", "Antibiotics", 600, 0),
+        dose("Mary", "Antibiotics", 900, 10),
+        dose("John", "Aspirin", 900, 20),
+        dose("John", "Antibiotics", 400, 30),
+        dose("John", "Antibiotics", 401, 4 * HOUR - 1),
+        dose("John", "Antibiotics", 900, 4 * HOUR),
+    ]
+    pairs = [(t0, t1) for t0, t1, _ in found(store(), OVERDOSE, events)]
+    assert pairs == [(0, 4 * HOUR - 1), (30, 4 * HOUR), (4 * HOUR - 1, 4 * HOUR)]
+
+
+# -- negated start and end at the window's edges (section 2.2.2) ------------------------------
+
+
+def letters(window: int, pattern: str, events: list[tuple[str, int]]) -> list[tuple[int, int]]:
+    """Return the times of the results of a pattern over events without attributes."""
+    core = Engine(1)
+    for name in "AB":
+        core.stream(name, {"n": int})
+    core.register("q", f"EVENT SEQ({pattern}) WITHIN {window}", "sase")
+    matches = core.push([Event(name, (0,), time) for name, time in events]) + core.close()
+    return [(event.t0, event.t1 or 0) for _, event in matches]
+
+
+@pytest.mark.parametrize(
+    ("before", "matches"), [(4, True), (5, False), (9, False), (10, True), (11, True)]
+)
+def test_a_negated_start_forbids_b_in_the_window_before(before: int, matches: bool) -> None:
+    """SEQ(!B, A) WITHIN 6 at t = 10: no B in (t - T, t)."""
+    events = sorted([("B", before), ("A", 10)], key=lambda one: one[1])
+    assert letters(6, "!B, A", events) == ([(10, 10)] if matches else [])
+
+
+@pytest.mark.parametrize(
+    ("after", "matches"), [(9, True), (10, True), (11, False), (15, False), (16, True)]
+)
+def test_a_negated_end_forbids_b_in_the_window_after(after: int, matches: bool) -> None:
+    """SEQ(A, !B) WITHIN 6, A at 10 = t - T + 1: no B in (10, t] with t = 15."""
+    events = sorted([("A", 10), ("B", after)], key=lambda one: one[1])
+    assert letters(6, "A, !B", events) == ([(10, 15)] if matches else [])
+
+
+@pytest.mark.parametrize(("last", "matches"), [(13, True), (14, True), (15, False), (16, False)])
+def test_a_sequence_ends_before_its_negated_end_does(last: int, matches: bool) -> None:
+    """t11 = t - T + 1 and t1m < t: with A at 10 and T = 6, the last A before 15."""
+    found = letters(6, "A x, A y, !B", [("A", 10), ("A", last)])
+    assert found == ([(10, 15)] if matches else [])
+
+
+@pytest.mark.parametrize(("apart", "matches"), [(5, True), (6, False)])
+def test_a_window_is_less_than_t(apart: int, matches: bool) -> None:
+    assert letters(6, "A, B", [("A", 1), ("B", 1 + apart)]) == ([(1, 1 + apart)] * matches)
+
+
+# -- Q3 and Figures 1 to 4 and 6 ---------------------------------------------------------------
+
+Q3 = """EVENT SEQ(A x1, B x2, ! (C x3), D x4)
+WHERE [attr1, attr2] ∧ x1.attr3 = '1' ∧ x1.attr4 < x4.attr4
+WITHIN 6"""
+STREAM = [  # type, time, attr1
+    *(("A", 1, 1), ("B", 3, 1), ("A", 4, 2), ("D", 5, 1)),
+    *(("B", 6, 2), ("C", 7, 2), ("D", 8, 1), ("D", 9, 2)),
+]
+
+
+def figure(options: Options, text: str) -> tuple[Engine, list[list[str]]]:
+    """Return an engine that has taken Figure 1's stream, and its results as names of events."""
+    core = Engine(1, options=options)
+    for name in "ABCD":
+        core.stream(name, {"attr1": int, "attr2": int, "attr3": str, "attr4": int})
+    core.register("q", text, "sase")
+    matches = core.push([Event(n, (value, 7, "1", time), time) for n, time, value in STREAM])
+    schema = matches[0].event.schema
+    assert schema is not None
+    times = [place for place, name in enumerate(schema.names) if name.endswith("attr4")]
+    return core, [
+        [f"{kind}{event.values[at]}" for kind, at in zip("abd", times, strict=False)]
+        for _, event in [*matches, *core.close()]
+    ]
+
+
+def the(core: Engine, kind: type[Kind]) -> Kind:
+    return next(mop for mop in core.plan.mops if isinstance(mop, kind))
+
+
+SEVEN = [
+    ["a1", "b3", "d5"],
+    *(["a1", "b3", "d8"], ["a1", "b6", "d8"], ["a4", "b6", "d8"]),
+    *(["a1", "b3", "d9"], ["a1", "b6", "d9"], ["a4", "b6", "d9"]),
+]
+PLAIN = Options(
+    sequence_scan="basic",
+    dynamic_filtering=False,
+    scan_predicates=False,
+    scan_windows=False,
+    construction_windows=False,
+)
+
+
+def test_figure_1_the_dataflow_of_the_basic_plan() -> None:
+    """SSC makes seven sequences, selection leaves three, the window two, negation one."""
+    assert figure(PLAIN, "EVENT SEQ(A x1, B x2, D x4)")[1] == SEVEN
+    positive = Q3.replace("! (C x3), ", "")
+    without_window = positive.replace("WITHIN 6", "")
+    selected = [SEVEN[0], SEVEN[1], SEVEN[6]]
+    assert figure(PLAIN, without_window)[1] == selected
+    assert figure(PLAIN, positive)[1] == [SEVEN[0], SEVEN[6]]
+    core, results = figure(PLAIN, Q3)
+    assert results == [SEVEN[0]]
+    assert the(core, RuntimeStack).constructed == 7
+    assert the(core, RuntimeStack).selected == 2
+
+
+def test_figure_2_the_runtime_stack() -> None:
+    """State 1 is active from a1 on, state 2 from b3 on; both loop at every event."""
+    core, results = figure(PLAIN, "EVENT SEQ(A x1, B x2, D x4)")
+    assert the(core, RuntimeStack).active() == [
+        (1, [1]),
+        *[(time, [1, 2]) for time in (3, 4, 5, 6, 8, 9)],  # C is no event of this query
+    ]
+    assert [one for one in results if one[2] == "d9"] == SEVEN[4:]
+
+
+def test_figure_3_active_instance_stacks() -> None:
+    """RIP(b3) = a1, RIP(b6) = a4: as many instances of A as there were."""
+    core, results = figure(Options(sequence_scan="ais"), "EVENT SEQ(A x1, B x2, D x4)")
+    assert results == SEVEN
+    assert stacks(the(core, ActiveStacks).contents()) == {
+        None: [[("1", 0), ("4", 0)], [("3", 1), ("6", 2)]]
+    }
+
+
+def test_figure_4_partitioned_active_instance_stacks() -> None:
+    """b6 goes to partition 2, where only a4 is; so d9 makes one sequence."""
+    options = Options(sequence_scan="pais")
+    core, results = figure(options, "EVENT SEQ(A x1, B x2, D x4) WHERE [attr1]")
+    assert [one for one in results if one[2] == "d9"] == [SEVEN[6]]
+    assert stacks(the(core, ActiveStacks).contents()) == {
+        1: [[("1", 0)], [("3", 1)]],
+        2: [[("4", 0)], [("6", 1)]],
+    }
+
+
+def stacks(contents: dict[Any, list[list[Any]]]) -> dict[Any, list[list[tuple[str, int]]]]:
+    """Return stacks as times with RIPs, by partition."""
+    return {
+        key: [[(str(row[1]), rip) for row, rip in stack] for stack in partition]
+        for key, partition in contents.items()
+    }
+
+
+@pytest.mark.parametrize("scan", ["pais", "auto"])
+def test_figure_6_the_optimised_plan(scan: Any) -> None:
+    """SSC makes two sequences instead of seven; negation leaves the first."""
+    core, results = figure(Options(sequence_scan=scan), Q3)
+    assert results == [SEVEN[0]]
+    assert the(core, ActiveStacks).constructed == 2
+    assert [mop.kind for mop in core.plan.mops] == [
+        "select",
+        "sequence_scan",
+        "negation",
+        "project",
+    ]
+    assert the(core, Negation).indexes().endswith("1 of 1 hashed on equalities")
+
+
+# -- Figure 5 ----------------------------------------------------------------------------------
+
+FIGURE_5 = [("A", 1, 1, 2), ("A", 2, 2, 3), ("A", 3, 1, 3), ("B", 5, 2, 2), ("B", 6, 1, 3)]
+
+
+def test_figure_5_a_stack_for_each_of_two_tests() -> None:
+    """b5 is dropped, since no a agrees with it in both; b6 makes a superfluous sequence with a1."""
+    core = Engine(1, options=Options(sequence_scan="multi-pais"))
+    for name in "AB":
+        core.stream(name, {"attr1": int, "attr2": int})
+    core.stream("Z", {"attr1": int, "attr2": int})
+    core.register("two", "EVENT SEQ(A x, B y) WHERE [attr1, attr2]", "sase")
+    core.register("three", "EVENT SEQ(A x, B y, Z z) WHERE [attr1, attr2]", "sase")
+    core.push([Event(name, (one, other), time) for name, time, one, other in FIGURE_5])
+    matches = core.close()
+    assert [(event.t0, event.t1) for _, event in matches] == [(3, 6)]
+    two, three = (mop for mop in core.plan.mops if isinstance(mop, MultiStacks))
+    assert two.constructed == 2
+    assert two.selected == 1
+    assert [stacks(one) for one in three.contents()] == [
+        {1: [[("1", 0), ("3", 0)], [("6", 2)]], 2: [[("2", 0)], []]},
+        {2: [[("1", 0)], []], 3: [[("2", 0), ("3", 0)], [("6", 2)]]},
+    ]
