@@ -455,7 +455,7 @@ def absent(choose: Choice, left: Node, right: Node) -> Node:
 
 def guarding(choose: Choice, streams: Sequence[Declared], depth: int) -> list[Node]:
     """Return the sources of guards: seldom more than one."""
-    count = choose.of(0, 0, 1, 1, 2)
+    count = choose.of(0, 0, 0, 1, 2)
     found = []
     for _ in range(count):
         deep = depth and choose.seldom(4)
@@ -466,7 +466,12 @@ def guarding(choose: Choice, streams: Sequence[Declared], depth: int) -> list[No
 def guard(choose: Choice, left: Node, source: Node) -> algebra.Guard:
     """Return a guard of what waits."""
     types = {1: left.schema.types, 2: source.schema.types}
-    return algebra.Guard(source, condition(choose, types, 1))
+    return algebra.Guard(source, ending(choose, types))
+
+
+def ending(choose: Choice, types: Types) -> Expression:
+    """Return a predicate that leaves something, most of the time."""
+    return atom(choose, types) if choose.often(4) else condition(choose, types, 1)
 
 
 def ranking(choose: Choice, right: Node) -> Expression | None:
@@ -519,14 +524,14 @@ def repeated(choose: Choice, left: Node, right: Node, guards: Sequence[Node] = (
             steps.append(Arithmetic("+", Column(1, i), more))
         else:
             steps.append(operand(choose, types, kind, 1))
-    filter, rebind = condition(choose, types), condition(choose, types, 1)
-    ending = [guard(choose, left, one) for one in guards]
-    return algebra.repeat(left, right, filter, rebind, steps, ranking(choose, right), ending)
+    filter, rebind = condition(choose, types, 1), condition(choose, types, 0)
+    ends = [guard(choose, left, one) for one in guards]
+    return algebra.repeat(left, right, filter, rebind, steps, ranking(choose, right), ends)
 
 
 def excepted(choose: Choice, left: Node, right: Node) -> Node:
     """Return the rows that nothing ends together with."""
-    return algebra.unless(left, right, condition(choose, algebra.pair_types(left, right)))
+    return algebra.unless(left, right, ending(choose, algebra.pair_types(left, right)))
 
 
 def scanned(choose: Choice, sources: Sequence[Node]) -> algebra.SequenceScan:
