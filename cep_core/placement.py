@@ -155,12 +155,19 @@ class Cluster:
             self._connect(one, placed.get(one), node)
 
     def _chosen(self, tree: Tree, placed: dict[Tree, int]) -> int:
-        """Return where an operator costs least; of equal nodes the first."""
+        """Return where an operator costs least; of equal nodes the first.
+
+        Only the nodes of its inputs are cheaper than their load says, so the others need no look
+        but for the one with the least load.
+        """
         if self._policy == "round robin":
             self._next += 1
             return (self._next - 1) % len(self.load)
-        costs = [self.cost(tree, node, placed) for node in range(len(self.load))]
-        return costs.index(min(costs))
+        near = {placed[one] for one in tree.inputs if one in placed}
+        near |= {self.load.index(min(self.load))}
+        if tree in self.deployed:
+            near.add(self.deployed[tree])
+        return min(sorted(near), key=lambda node: self.cost(tree, node, placed))
 
     def cost(self, tree: Tree, node: int, placed: dict[Tree, int]) -> float:
         """Return what an operator costs on a node: network, its own work, the others there."""
