@@ -86,10 +86,11 @@ class Processor:
             self._loaded.add(self._connection.sql(query).to_arrow_table())
         return self._loaded
 
-    def reload(self) -> None:
-        """Forget what is in memory: a transaction that was rolled back takes it along."""
-        self._loaded = None
+    def reload(self) -> int:
+        """Read what is kept again, after a rollback of the caller's; return how many rows it is."""
         self.lender.forget()
+        self._loaded = None
+        return len(self._kept)
 
     # -- One batch -------------------------------------------------------------------------
 

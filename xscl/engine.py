@@ -76,7 +76,7 @@ class Engine:
         self._lock = threading.RLock()
         self._compile = lru_cache(maxsize=10_000)(compile_query)
         try:
-            with self._store.telling():
+            with self._store.telling(), paused():
                 self._load()
         except BaseException:
             self._store.close()
@@ -299,7 +299,7 @@ class Engine:
     def _subscribe(
         self, pairs: Iterable[tuple[str, str]], updates: bool, numbered: bool = False
     ) -> None:
-        with self._lock:
+        with self._lock, paused():
             compiled = list(self._registration.compiled(pairs, numbered))
             with self._changing():
                 self._registration.register(compiled, updates, self._documents.next)

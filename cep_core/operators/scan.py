@@ -20,11 +20,10 @@ from cep_core.mop import MOp, Number, Operator, Wanted, Wire
 from cep_core.mop import State as Saved
 from cep_core.operators.construction import Construction, Found
 from cep_core.operators.pattern import Pattern, Scan
-from cep_core.predicates import is_proper, values_of
+from cep_core.predicates import values_of
 from cep_core.runtime import END
 
 KeyOf = Callable[[Row], Any]
-NO_ROWS: tuple[Any, ...] = ()
 
 
 class Task:
@@ -207,19 +206,21 @@ class SequenceScan(MOp):
 
 
 def key_function(columns: tuple[int, ...]) -> Callable[[Row], Any]:
-    """Return a function from a row to its partition; None: it belongs to none."""
-    value_of, several = values_of(columns), len(columns) > 1
+    """Return a function from a row to its partition; None: nulls and NaN belong to none."""
+    value_of, place = values_of(columns), columns[0] + VALUES
 
     def key(row: Row) -> Any:
         found = value_of(row)
-        return found if is_proper(found, several) else None
+        for value in found:
+            if value is None or value != value:
+                return None
+        return found
 
     def single(row: Row) -> Any:
         value = row[place]
         return value if value == value else None
 
-    place = columns[0] + VALUES
-    return key if several else single
+    return key if len(columns) > 1 else single
 
 
 def sharing_key(wanted: Wanted) -> Hashable | None:

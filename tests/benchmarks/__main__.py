@@ -24,8 +24,16 @@ from tests.benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, lin
 BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
-        *(mmqjp_flat, rss, stage1, pipeline),
-        *(cayuga, double_top, feed_patterns, rumor, sase, next_cep),
+        mmqjp_flat,
+        rss,
+        stage1,
+        pipeline,
+        cayuga,
+        double_top,
+        feed_patterns,
+        rumor,
+        sase,
+        next_cep,
     )
 }
 

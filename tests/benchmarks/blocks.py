@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain, count, islice, product
 from types import MappingProxyType
 from typing import Literal, TypeAlias
@@ -115,10 +116,16 @@ class Mix:
 
     def blocks(self, number: int, idle: bool = False) -> list[Asked]:
         """Return distinct blocks: at most half of them, or none, from the pool."""
-        pool = [] if idle else list(dict.fromkeys(self.pool()))
-        random.Random(SEED).shuffle(pool)
-        half = pool[: max(1, number // 2)]
+        half = () if idle else shuffled(self)[: max(1, number // 2)]
         return list(islice(dict.fromkeys(chain(half, islice(self.idle(), number))), number))
+
+
+@cache
+def shuffled(mix: Mix) -> tuple[Asked, ...]:
+    """Return the pool of a mix, each block once, in no particular order."""
+    pool = list(dict.fromkeys(mix.pool()))
+    random.Random(SEED).shuffle(pool)
+    return tuple(pool)
 
 
 # -- Feed items ----------------------------------------------------------------------------
@@ -213,8 +220,8 @@ def _no_ranges() -> Iterator[Asked]:
 
 def _pairs() -> Iterator[Asked]:
     source = random.Random(SEED)
-    channels = source.choices(range(CHANNELS), cum_weights=CHANNEL_ODDS, k=60_000)
-    words = source.choices(WORDS, cum_weights=WORD_ODDS, k=60_000)
+    channels = source.choices(range(CHANNELS), cum_weights=CHANNEL_ODDS, k=20_000)
+    words = source.choices(WORDS, cum_weights=WORD_ODDS, k=20_000)
     for channel, word in zip(channels, words, strict=True):
         home = Test("channel_url", "=", channel_url(channel))
         lower = source.choice(LOWER)
@@ -244,8 +251,8 @@ def _no_names() -> Iterator[Asked]:
 
 def _all_pools() -> Iterator[Asked]:
     for mix in (STRUCTURE, EQUALITY, WORDS_WITHIN, RANGES, PAIRS, NAMES):
-        pool = list(dict.fromkeys(mix.pool()))
-        yield from random.Random(SEED).sample(pool, max(8, len(pool) // 4))
+        pool = shuffled(mix)
+        yield from pool[: max(8, len(pool) // 4)]
 
 
 def _all_idle() -> Iterator[Asked]:

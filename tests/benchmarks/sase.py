@@ -185,7 +185,7 @@ def second_test(domain: int, batch: int) -> Iterator[Row]:
             NAME,
             {"experiment": "second test", "variant": name, "V1": domain, "V2": 20},
             {
-                "events_per_s": batch / spent[name],
+                **rates(one, batch, spent[name]),
                 "constructed_per_window": found * WINDOW / (REPEATS * batch),
                 "matches": one.matches - matches[name],
                 "ratio": spent["selection"] / spent[name],
@@ -218,7 +218,7 @@ def lengths(plan: Plan) -> Iterator[Row]:
                 NAME,
                 {"experiment": "length", "variant": what, "length": length, "V1": domain},
                 {
-                    "events_per_s": plan.batch / spent[name],
+                    **rates(one, plan.batch, spent[name]),
                     "matches_per_event": (one.matches - matches[name]) / (REPEATS * plan.batch),
                     "ratio": shortest / spent[name],
                 },
@@ -242,7 +242,7 @@ def domains(domain: int, batch: int) -> Iterator[Row]:
             NAME,
             {"experiment": "domain", "variant": name, "V1": domain},
             {
-                "events_per_s": batch / spent[name],
+                **rates(one, batch, spent[name]),
                 "matches_per_event": (one.matches - matches[name]) / (REPEATS * batch),
                 "ratio": spent["1 test"] / spent[name],
             },
@@ -260,6 +260,12 @@ def memory(windows: int, window: int = WINDOW) -> Iterator[Row]:
             {"experiment": "memory", "window": window, "windows": number},
             {"instances": one.engine.stats()["instances"], "matches": one.matches},
         )
+
+
+def rates(one: Side, batch: int, seconds: float) -> dict[str, Value]:
+    """Return the rate by the clock, and by the processor: without what else the machine does."""
+    busy = statistics.median(one.cpu[-REPEATS:])
+    return {"events_per_s": batch / seconds, "cpu_events_per_s": batch / busy}
 
 
 def medians(sides: Mapping[str, Side], batch: int) -> dict[str, float]:

@@ -84,23 +84,24 @@ class Side:
     events: Sequence[Event]
     at: int = 0
     matches: int = 0
-    spent: float = 0.0  # in scan and construction, if it is timed
-    stages: Stages | None = None
+    cpu: list[float] = field(default_factory=list)  # processor seconds of each run of events
     found: Counter[Any] = field(default_factory=Counter)
 
     def take(self, number: int, *, remember: bool = False) -> float:
         """Push the next events; return the seconds that it took."""
-        seconds = 0.0
+        seconds = cpu = 0.0
         end = min(self.at + number, len(self.events))
         for begin in range(self.at, end, BATCH):
             batch = self.events[begin : min(begin + BATCH, end)]
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), time.process_time()
             matches = self.engine.push(batch)
             seconds += time.perf_counter() - began
+            cpu += time.process_time() - busy
             self.matches += len(matches)
             if remember:
                 self.found.update(map(seen, matches))
         self.at = end
+        self.cpu.append(cpu)
         return seconds
 
     @property

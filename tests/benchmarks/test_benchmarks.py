@@ -10,10 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import __main__ as command
-from tests.benchmarks import harness, mmqjp_flat, rss
+from tests.benchmarks import harness, mmqjp_flat, rss, stage1
+from tests.benchmarks.blocks import AUCTIONS, ITEMS, PREFIXES, shuffled
 from tests.benchmarks.feed_items import CHANNEL, COPIES, DAY, LEAVES, expected, items, wishes
 from tests.benchmarks.harness import Options, ResultsDiffer, Row, Stages, exponent, interleaved
 from tests.benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, zipf_weights
+from xscl.language.parser import parse
+from xscl.language.syntax import Block
+from xscl.xpath.pattern import pattern
+
+TINY = stage1.Plan((10, 20), 20, 10, 10)
 
 
 def test_both_sides_of_mmqjp_flat_find_the_same() -> None:
@@ -111,6 +117,55 @@ def test_names_of_rss(small: list[Row]) -> None:
 def test_rss_draws_its_figure(small: list[Row], tmp_path: Path) -> None:
     rss.plot(small, tmp_path / "rss.png")
     assert (tmp_path / "rss.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("mix", [*ITEMS, *AUCTIONS])
+def test_blocks_select_what_xpath_selects(mix: str) -> None:
+    workload = stage1.Workload(mix, TINY)
+    side = workload.side(120)
+    assert len(set(side.blocks)) == 120
+    assert stage1.verify(side, workload.next(60)) > 0
+    some = side.blocks[:: 120 // 20]
+    prefixes = "".join(f'NAMESPACE {p} = "{uri}" ' for p, uri in PREFIXES.items())
+    for block in some:
+        parsed = parse(f"{prefixes} {stage1.STREAM}{block.text()}").expression
+        assert isinstance(parsed, Block)
+        assert pattern(parsed) == pattern(block.pair(stage1.STREAM)[1])
+
+
+def test_at_least_ten_blocks_match_an_item_and_idle_ones_none() -> None:
+    for mix in ITEMS:
+        workload = stage1.Workload(mix, TINY)
+        assert stage1._warm(stage1.Side(shuffled(workload.mix)), workload.next(40)) >= 10, mix
+        assert stage1._warm(workload.side(300, idle=True), workload.next(40)) == 0, mix
+
+
+@pytest.fixture
+def tiny(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
+    """The rows of `stage1` over a very small plan."""
+    monkeypatch.setattr(stage1, "QUICK", TINY)
+    monkeypatch.setattr(stage1, "ONE_BY_ONE", 5)
+    return list(stage1.run(Options(quick=True, profile=True)))
+
+
+def test_names_of_stage1(tiny: list[Row], tmp_path: Path) -> None:
+    assert {row.parameters["scope"] for row in tiny} == {"stage1"}
+    (row,) = (
+        r
+        for r in tiny
+        if (r.parameters["mix"], r.parameters["blocks"]) == ("mixed", 20)
+        and r.parameters["variant"] == "matching"
+        and "items_per_s" in r.figures
+    )
+    assert row.figures.keys() >= {"ratio", "milliseconds", "matches", "blocks_per_item"}
+    growth = [r for r in tiny if "growth_over" in r.parameters]
+    assert len(growth) == len(ITEMS) + len(AUCTIONS)
+    shares = [r.figures for r in tiny if "profile" in r.parameters]
+    assert math.fsum(float(str(share)) for share in shares[0].values()) == pytest.approx(1)
+    variants = {r.parameters["variant"] for r in tiny}
+    assert {"idle", "memory", "one more: add", "one more: next document"} <= variants
+    stage1.plot(tiny, tmp_path / "stage1.png")
+    assert (tmp_path / "stage1.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_names_of_mmqjp_flat(

@@ -33,6 +33,7 @@ _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads 
 MEMO_LIMIT = 50_000  # transitions kept before the memory starts afresh
 MEMBERS_LIMIT = 5_000_000  # states in all configurations, likewise
 SEVERAL = 8  # children that are kept without a dictionary
+SHORT_LIMIT = 50_000  # conditions whose shortest forms are remembered
 LOG_LIMIT = 1_000  # changes after which a structure is rather worked out again
 
 
@@ -160,7 +161,7 @@ class Spot:
     def __init__(self, parent: Place, state: State) -> None:
         self.parent = parent
         self.state = state
-        self.places: dict[tuple[Condition, ...], Place] = {}
+        self.places: dict[tuple[int, ...], Place] = {}  # by what conditions they have
         self.structural: Index[Place] | None = None
         self.valued: Index[Place] | None = None
 
@@ -226,6 +227,7 @@ class Automaton:
         self._entries: dict[int, Entry] = {}
         self._questions = Questions()
         self._conditions: dict[Condition, Condition] = {}  # equal ones are one object
+        self._short: dict[int, tuple[Condition, Condition]] = {}  # that of a condition, by its id
         self._kept_conditions = 0
         self._transitions = Transitions()
         self.shapes: object = None  # what documents had in common: see `xscl.xpath.shape`
@@ -259,6 +261,7 @@ class Automaton:
     def add(self, pair: int, first: Block, second: Block, valued: bool) -> None:
         """Ask for the bindings of a pair of variables; asking again replaces the entry."""
         self.remove(pair)
+        self._tidy()
         derived = second.steps[-1].derived
         alone = first.steps[-1].derived is not None
         first, second = _nodes(first), _nodes(second)
@@ -360,9 +363,10 @@ class Automaton:
                 parent.spots += (spot,)
                 parent.deepen(1)
         conditions = tuple(map(self._shared, conditions))
-        place = spot.places.get(conditions)
+        which = tuple(map(id, conditions))
+        place = spot.places.get(which)
         if place is None:
-            place = spot.places[conditions] = Place(state, parent, conditions)
+            place = spot.places[which] = Place(state, parent, conditions)
             state.places += 1
             self._index(spot, place).add(self._questions, place)
         return place
@@ -381,17 +385,28 @@ class Automaton:
 
     def _shared(self, condition: Condition) -> Condition:
         """Return a condition in its shortest form, equal ones as one object."""
-        if len(self._conditions) > 2 * self._kept_conditions + LOG_LIMIT:
-            used = {
-                id(condition)
-                for entry in self._entries.values()
-                for place in entry.second.path_from(self._roots_of(entry.second))
-                for condition in place.conditions
-            }
-            self._conditions = {c: c for c in self._conditions.values() if id(c) in used}
-            self._kept_conditions = len(self._conditions)
-        short = simplified(condition)
-        return self._conditions.setdefault(short, short)
+        known = self._short.get(id(condition))
+        if known is None:
+            short = simplified(condition)
+            known = condition, self._conditions.setdefault(short, short)
+            self._short[id(condition)] = known
+        return known[1]
+
+    def _tidy(self) -> None:
+        """Forget the conditions that no place has, if there may be many."""
+        if len(self._short) > SHORT_LIMIT:
+            self._short.clear()
+        if len(self._conditions) <= 2 * self._kept_conditions + LOG_LIMIT:
+            return
+        used = {
+            id(condition)
+            for entry in self._entries.values()
+            for place in entry.second.path_from(self._roots_of(entry.second))
+            for condition in place.conditions
+        }
+        self._conditions = {c: c for c in self._conditions.values() if id(c) in used}
+        self._kept_conditions = len(self._conditions)
+        self._short.clear()
 
     def _roots_of(self, place: Place) -> Place:
         while place.parent is not None:
@@ -408,7 +423,7 @@ class Automaton:
         else:
             spot = state.spot if parent.plain else _spot_of(parent, state)
             assert spot is not None, "a place with conditions has a spot"
-            del spot.places[place.conditions]
+            del spot.places[tuple(map(id, place.conditions))]
             self._index(spot, place).remove(self._questions, place)
             if not spot.places:
                 if parent.plain:

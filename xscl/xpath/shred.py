@@ -29,7 +29,7 @@ from xscl.xpath.index import Candidate
 from xscl.xpath.navigate import holds, select
 from xscl.xpath.nfa import Automaton, Entry, Place, Spot, State
 from xscl.xpath.shape import Bundled, Column, Rows, Shape, bindings, columns, matches, shape_of
-from xscl.xpath.structure import outline
+from xscl.xpath.structure import is_structural, outline
 from xscl.xpath.values import Attribute, Item, compares, string_value
 
 MANY, TOO_MANY = 3, 64  # branches of a place, between which its rows are remembered
@@ -141,6 +141,8 @@ class Walk:
         if isinstance(condition, Compare) and is_plain(condition.path):
             operator, value = condition.operator, condition.value
             return any(compares(t, operator, value) for t in self.texts(condition.path, node))
+        if is_structural(condition):
+            return self.shape.structure.holds(condition, node)
         return holds(condition, self.item(node))
 
     def texts(self, path: Path, node: int) -> list[str]:

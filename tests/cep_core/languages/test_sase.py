@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cep_core import Engine, Event, Match, Options
+from cep_core import CepError, Engine, Event, Match, Options
 from cep_core.errors import StreamInUse
 from cep_core.languages.sase import split
 from cep_core.mop import MOp
@@ -316,3 +316,10 @@ def test_explain_of_runs() -> None:
     said = core.explain("q")
     assert "SEQ(A, B+){strict contiguity, 1.id = 2[i].id AND 2[i].v > 2[i-1].v}" in said
     assert "runs of an automaton, partitioned by 1 test" in said
+
+
+def test_a_sequence_is_no_part_of_an_automaton_view() -> None:
+    core = engine()
+    core.register("q", "EVENT SEQ(A a, B b)", "sase")
+    with pytest.raises(CepError, match="SequenceScan is not part of an automaton"):
+        core.export("q")

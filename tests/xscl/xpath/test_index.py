@@ -1,0 +1,214 @@
+"""What an index tries, and what it need not try: constants, intervals, words that come and go."""
+
+from __future__ import annotations
+
+import math
+from random import Random
+
+import pytest
+from lxml import etree
+
+from xscl.language.parser import parse_block
+from xscl.language.syntax import Block, Condition
+from xscl.xpath import shred, substrings
+from xscl.xpath.atoms import demanded, plan, simplified
+from xscl.xpath.intervals import Interval, Intervals
+from xscl.xpath.navigate import holds
+from xscl.xpath.nfa import Automaton
+from xscl.xpath.shred import Columns, run
+from xscl.xpath.substrings import Substrings
+
+
+def conditions(text: str) -> tuple[Condition, ...]:
+    """Return the conditions of an element `a`."""
+    return tuple(map(simplified, parse_block(f"S//a{text}").steps[-1].conditions))
+
+
+@pytest.mark.parametrize(
+    ("text", "proof"),
+    [
+        ("[./b = 'x']", True),
+        ("[./b[./c = 'x']]", True),
+        ("[./b[./c][./d = 'x']]", False),
+        ("[./b]", True),
+        ("[./b/c]", False),
+        ("[./b > 3]", True),
+        ("[./b < 'x']", True),
+        ("[./b != 'x']", False),
+        ("[contains(./b, 'x')]", True),
+        ("[./b[contains(., 'x')]]", True),
+        ("[./b[contains(./c, 'x')]]", False),
+        ("[starts-with(., 'x')]", True),
+        ("[contains(., '')]", True),
+        ("[not(./b)]", False),
+        ("[./text()]", False),
+    ],
+)
+def test_what_is_a_proof(text: str, proof: bool) -> None:
+    (condition,) = conditions(text)
+    assert demanded(condition).proof is proof
+
+
+def test_the_sharpest_comes_first() -> None:
+    text = "[./price > 3][./isbn][contains(./t, 'w')][./c = 'x'][starts-with(./t, 'v')]"
+    kinds = [lookup.atoms[0].question.kind for lookup in plan(conditions(text))]
+    assert kinds == ["=", "starts-with", "contains", "child", ">"]
+
+
+def test_bounds_on_both_sides_are_one_interval() -> None:
+    (lookup,) = plan(conditions("[./p > 3][./p >= 4][./p < 9][./p <= 9]"))
+    assert [atom.constant for atom in lookup.atoms] == [Interval(4.0, False, 9.0, True)]
+    assert sorted(lookup.proves) == [0, 1, 2, 3]
+    assert len(plan(conditions("[./p > 9][./p < 3]"))) == 2  # of two nodes, one may be each
+
+
+# -- What is tried -------------------------------------------------------------------------
+
+
+def test_blocks_that_cannot_match_are_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    automaton = Automaton()
+    tests = (
+        *("[./b = 'v{}']", "[./b = {}]", "[./b > 1{}]", "[./b > 100{}][./b < 200{}]"),
+        *("[contains(./b, 'v{}')]", "[starts-with(./b, 'v{}')]", "[./n{}]", "[./b/m{} = 'x']"),
+        *("[./b = 'w{}' or ./b = 'z{}']", "[not(./c)][./b = 'u{}']", "[./b != '3'][./k{} = '3']"),
+    )
+    for place, text in enumerate(tests):
+        for number in range(50):
+            block = parse_block(f"S//a{text.format(*[1000 + number] * 2)}")
+            automaton.add(100 * place + number, block, block, valued=True)
+    tried: list[Condition] = []
+
+    def counted(self: shred.Walk, condition: Condition, node: int) -> bool:
+        tried.append(condition)
+        return holds(condition, self.item(node))
+
+    monkeypatch.setattr(shred.Walk, "_tried", counted)
+    walk = run(automaton, ("S",), etree.fromstring("<r><a><b>3</b><c/></a><a><b>v</b></a></r>"))
+    assert walk is not None
+    assert walk.hits == {}
+    assert tried == []
+    found = run(automaton, ("S",), etree.fromstring("<r><a><b>u1007</b></a></r>"))
+    assert found is not None
+    assert [place.entries[0].pair for place in found.hits] == [907]
+    assert len(tried) == 1
+
+
+def block(number: int) -> tuple[Block, Block]:
+    parsed = parse_block(f"S//a[./b = 'v{number}'][contains(./c, 'w{number}')]/c")
+    return Block(parsed.stream, parsed.steps[:1]), parsed
+
+
+def test_one_more_block_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    automaton = Automaton()
+    for number in range(100):
+        automaton.add(number, *block(number), valued=True)
+    root = etree.fromstring("<r><a><b>v100</b><c>w100</c></a></r>")
+    columns = Columns()
+    for doc in range(2):
+        columns.add(automaton, doc, ("S",), root)
+
+    def again(*_: object) -> None:
+        raise AssertionError("the structure is known")
+
+    monkeypatch.setattr("xscl.xpath.shape.Structure", again)
+    monkeypatch.setattr(Substrings, "_build", again)
+    automaton.add(100, *block(100), valued=True)
+    automaton.add(101, parse_block("S//b"), parse_block("S//b"), valued=True)
+    columns.add(automaton, 2, ("S",), root)
+    automaton.remove(100)
+    automaton.remove(101)
+    columns.add(automaton, 3, ("S",), root)
+    rows = columns.tables()[0].select(["doc", "pair", "node1", "node2"]).to_pylist()
+    assert sorted(tuple(row.values()) for row in rows) == [(2, 100, 1, 3), (2, 101, 2, 2)]
+
+
+def test_a_place_gets_many_branches_and_loses_them_one_by_one() -> None:
+    automaton = Automaton()
+    upper = parse_block("S//a[./b0 = 'x']")
+    root = etree.fromstring("<a>" + "".join(f"<b{n}>x</b{n}>" for n in range(100)) + "</a>")
+
+    def found() -> list[int]:
+        columns = Columns()
+        columns.add(automaton, 1, ("S",), root)
+        return sorted(columns.tables()[0]["pair"].to_pylist())
+
+    for number in range(100):
+        automaton.add(number, upper, parse_block(f"S//a[./b0 = 'x']/b{number}"), valued=True)
+        assert found() == list(range(number + 1))
+    for number in range(100):
+        assert found() == list(range(number, 100))
+        automaton.remove(number)
+    assert automaton.start(("S",)) is None
+
+
+# -- Words and intervals -------------------------------------------------------------------
+
+
+def test_words_come_and_go() -> None:
+    source = Random(1)
+    alphabet = "ab\U0001f600é"
+    for recent in (1, 4, 32):
+        words = Substrings()
+        live: set[str] = set()
+        for _ in range(400):
+            word = "".join(source.choices(alphabet, k=source.randint(1, 4)))
+            if word in live:
+                live.remove(word)
+                words.remove(word)
+            else:
+                live.add(word)
+                words.add(word)
+            if source.random() < 0.3 * recent / 32 + 0.1:
+                text = "".join(source.choices(alphabet, k=source.randint(0, 12)))
+                assert words.within(text) == {word for word in live if word in text}
+        assert len(words) == len(live)
+
+
+def test_a_word_is_built_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[int] = []
+    original = Substrings._build
+
+    def counted(self: Substrings) -> None:
+        original(self)
+        built.append(len(self._built[-1]))
+
+    monkeypatch.setattr(Substrings, "_build", counted)
+    words = Substrings()
+    for number in range(5_000):
+        words.add(f"w{number}")
+        words.within("")
+    assert len(words._built) <= 6
+    assert sum(built) <= 5_000 * 16
+    assert len(built) <= 5_000 / substrings.RECENT
+
+
+def test_intervals_are_those_that_numbers_keep() -> None:
+    source = Random(2)
+    bounds = (-1e9, -8.0, -1.0, -0.5, 0.0, 0.25, 1.0, 3.0, 4.0, 8.0, 511.0, 513.0, 1e19)
+    values = (*bounds, 0.1, 2.0, 7.99, 512.0, 1e300, -1e300, math.inf, -math.inf)
+    intervals = Intervals()
+    live: set[Interval] = set()
+    kept = 0
+    for _ in range(2_000):
+        low, high = sorted(source.choices(bounds, k=2))
+        interval = Interval(low, source.random() < 0.5, high, source.random() < 0.5)
+        if interval in live:
+            live.remove(interval)
+            intervals.remove(interval)
+        else:
+            live.add(interval)
+            intervals.add(interval)
+        least, greatest = sorted(source.choices(values, k=2))
+        if source.random() < 0.7:
+            greatest = least
+        expected = {
+            one
+            for one in live
+            if (greatest > one.low or (greatest == one.low and not one.low_open))
+            and (least < one.high or (least == one.high and not one.high_open))
+        }
+        found = intervals.kept_by(least, greatest)
+        assert len(found) == len(expected)
+        assert set(found) == expected
+        kept += len(expected)
+    assert kept > 2_000
