@@ -27,12 +27,17 @@ from cep_core.expressions import (
     Compare,
     Constant,
     Duration,
+    Every,
     Expression,
+    Item,
+    Items,
+    Latest,
     Missing,
     Negative,
     Not,
     Or,
     Parameter,
+    Time,
 )
 
 _LARGEST = 10_000_000  # characters of a document
@@ -143,6 +148,9 @@ def _expression(node: Expression, literals: Sequence[Any], flag: bool) -> Elemen
             return _parent("or", items, literals, flag)
         case Not(item):
             return _parent("not", [item], literals, False)
+        case Time() | Items() | Latest() | Item() | Every():
+            kind = type(node).__name__
+            raise AlgebraError(f"{kind} is not part of an automaton", hint="publish it first")
 
 
 def _is_indexed(node: Compare) -> bool:

@@ -1,4 +1,4 @@
-"""The event algebra: what a query means, independent of how it is computed.
+r"""The event algebra: what a query means, independent of how it is computed.
 
 Nodes are frozen and carry their output schema; the functions of the same names in lower case make
 them and refuse what is not well-formed.  Formal definitions: Hong 2009, section 3.2; the second
@@ -17,6 +17,9 @@ InstanceAggregate      β             one row for each epoch (and group)
 WindowAggregate        α             one row for each row, over the window (t - w, t]
 WindowJoin             ⋈             pairs at most w apart, either order
 Absence                -             left rows that no right row answers in time
+Successor              ;             each left row with the first of its successors
+Repeat                 +             runs: repeated steps to the first of the successors
+Unless                 \             left rows that no right row ends together with
 SequenceScan           SEQ, SSC      sequences of rows, one of each component, in a window (SASE)
 Negation               SEQ_WITHOUT   rows between whose parts nothing happened (SASE)
 =====================  ============  ==============================================================
@@ -25,6 +28,9 @@ Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where
 first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  It has no
 Absence, whose relatives are SASE's negated end and NEXT's exception (`operators/absence`), and
 no SequenceScan and Negation, which are those of Wu, Diao and Rizvi 2006 (`cep_core.patterns`).
+Successor, Repeat and Unless are core operators of NEXT CEP (Schultz-Møller, Migliavacca and
+Pietzuch, *Distributed Complex Event Processing with Query Rewriting*, 2009, sections 3.2 and 3.4):
+among simultaneous rows the `rank` tells which is the first, as its time model asks.
 """
 
 from __future__ import annotations
@@ -195,6 +201,64 @@ class Absence:
 
 
 @dataclass(frozen=True, slots=True)
+class Guard:
+    """What ends a detection: a row of the source, the predicate (side 1: what waits) given.
+
+    It has to begin after what waits has ended; one that ends together with the row that completes
+    the detection comes in time.
+    """
+
+    source: Node
+    predicate: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """;φ of NEXT CEP: each left row with its successors among the right rows that satisfy φ.
+
+    These begin after it and end first; of several that do, those whose ``rank`` (over side 2) is
+    least.  A left row is consumed by them, or by a guard.  ``kept`` are expressions over both
+    sides that the result has after both rows' values.
+    """
+
+    left: Node
+    right: Node
+    predicate: Expression
+    rank: Expression | None
+    kept: tuple[Expression, ...]
+    guards: tuple[Guard, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The steps of an iteration: an instance takes one successor after the other.
+
+    Left rows are instances, and so is what ``columns`` make of an instance (side 1) and its
+    successor (side 2) if the predicate ``rebind`` holds; such rows are the result.
+    """
+
+    left: Node
+    right: Node
+    filter: Expression
+    rebind: Expression
+    columns: tuple[Expression, ...]
+    rank: Expression | None
+    guards: tuple[Guard, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Unless:
+    """Left rows without a right row that ends at the same time and satisfies the predicate."""
+
+    left: Node
+    right: Node
+    predicate: Expression
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
 class Component:
     """A component of a sequence: rows of an input; ``repeated`` are one or more of them, a run."""
 
@@ -276,6 +340,9 @@ Node: TypeAlias = (
     | WindowAggregate
     | WindowJoin
     | Absence
+    | Successor
+    | Repeat
+    | Unless
     | SequenceScan
     | Negation
 )
@@ -460,29 +527,102 @@ def alternative(
     return Absence(left, right, predicate, window, True, schema)
 
 
-def streams_of(node: Node) -> dict[str, Stream]:
-    """Return the streams that an expression reads, by name, from left to right."""
+def successor(
+    left: Node,
+    right: Node,
+    predicate: Expression = TRUE,
+    rank: Expression | None = None,
+    kept: Ordered[tuple[str, Expression]] = (),
+    guards: Ordered[Guard] = (),
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+    names: Ordered[str] | None = None,
+) -> Successor:
+    """Return ;φ of two streams, with SUCC; ``names`` are those of the result, if not the usual."""
+    types = pair_types(left, right)
+    require(predicate, types, functions)
+    _require_rank(rank, right, functions)
+    _require_guards(guards, left.schema, functions)
+    kinds = [_kind_of(one, types, functions) or int for _, one in kept]
+    if names is None:
+        pair = paired_schema(left.schema, right.schema, span)
+        names = [*pair.names, *(name for name, _ in kept)]
+    schema = schema_of(names, [*left.schema.types, *right.schema.types, *kinds], span)
+    expressions = tuple(one for _, one in kept)
+    return Successor(left, right, predicate, rank, expressions, tuple(guards), schema)
+
+
+def repeat(
+    left: Node,
+    right: Node,
+    filter: Expression,
+    rebind: Expression,
+    columns: Ordered[Expression],
+    rank: Expression | None = None,
+    guards: Ordered[Guard] = (),
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> Repeat:
+    """Return the steps of an iteration; the columns have the names and types of the left rows."""
+    types = pair_types(left, right)
+    require(filter, types, functions)
+    require(rebind, types, functions)
+    _require_rank(rank, right, functions)
+    _require_guards(guards, left.schema, functions)
+    kinds = [_kind_of(one, types, functions) for one in columns]
+    fits = len(kinds) == len(left.schema) and all(
+        found in (kind, None) or (kind is float and found is int)
+        for found, kind in zip(kinds, left.schema.types, strict=True)
+    )
+    if not fits:
+        raise AlgebraError(
+            f"the steps of an iteration make what it begins with, {left.schema}",
+            span=span,
+            kind=SchemaFault,
+        )
+    sides = (left, right, filter, rebind, tuple(columns))
+    return Repeat(*sides, rank, tuple(guards), left.schema)
+
+
+def unless(
+    left: Node, right: Node, predicate: Expression = TRUE, functions: Functions = FUNCTIONS
+) -> Unless:
+    """Return the left rows that no right row ends together with, given the predicate."""
+    require(predicate, pair_types(left, right), functions)
+    return Unless(left, right, predicate, left.schema)
+
+
+def sources_of(node: Node) -> tuple[Node, ...]:
+    """Return the expressions directly below one, from left to right."""
     match node:
-        case Stream(name):
-            return {name: node}
-        case Sequence(left, right) | Iterate(left, right) | Union(left, right):
-            return streams_of(left) | streams_of(right)
-        case WindowJoin(left, right) | Absence(left, right):
-            return streams_of(left) | streams_of(right)
+        case Stream():
+            return ()
         case Select(source) | Project(source) | InstanceAggregate(source):
-            return streams_of(source)
+            return (source,)
         case WindowAggregate(source):
-            return streams_of(source)
+            return (source,)
+        case Sequence(left, right) | Iterate(left, right) | Union(left, right):
+            return (left, right)
+        case WindowJoin(left, right) | Absence(left, right) | Unless(left, right):
+            return (left, right)
+        case Successor(left, right, guards=guards) | Repeat(left, right, guards=guards):
+            return (left, right, *(guard.source for guard in guards))
         case SequenceScan(inputs):
-            return _streams_of_all(inputs)
+            return inputs
         case Negation(source, inputs):
-            return _streams_of_all((source, *inputs))
+            return (source, *inputs)
         case _:
             assert_never(node)
 
 
-def _streams_of_all(nodes: Ordered[Node]) -> dict[str, Stream]:
-    return {name: stream for node in nodes for name, stream in streams_of(node).items()}
+def streams_of(node: Node) -> dict[str, Stream]:
+    """Return the streams that an expression reads, by name, from left to right."""
+    if isinstance(node, Stream):
+        return {node.name: node}
+    found: dict[str, Stream] = {}
+    for source in sources_of(node):
+        found |= streams_of(source)
+    return found
 
 
 def pair_types(left: Node, right: Node) -> dict[int, tuple[type, ...]]:
@@ -501,6 +641,22 @@ def require(predicate: Expression, types: Types, functions: Functions) -> None:
     """Raise AlgebraError unless an expression is a condition that can be compiled."""
     require_compilable(predicate)
     require_condition(predicate, types, functions)
+
+
+def _require_rank(rank: Expression | None, right: Node, functions: Functions) -> None:
+    """Raise AlgebraError unless a rank is a value of a right row that has an order."""
+    if rank is None:
+        return
+    kind = _kind_of(rank, {2: right.schema.types}, functions)
+    if not is_ordered(kind):
+        word = kind.__name__ if kind else "null"
+        raise AlgebraError(f"a rank has an order, which {word} has not", span=rank.span)
+
+
+def _require_guards(guards: Ordered[Guard], left: Schema, functions: Functions) -> None:
+    for guard in guards:
+        types = {1: left.types, 2: guard.source.schema.types}
+        require(guard.predicate, types, functions)
 
 
 def require_window(window: Expression, functions: Functions) -> None:

@@ -22,13 +22,18 @@ from cep_core.expressions import (
     Compare,
     Constant,
     Duration,
+    Every,
     Expression,
     Function,
+    Item,
+    Items,
+    Latest,
     Missing,
     Negative,
     Not,
     Or,
     Parameter,
+    Time,
     walk,
 )
 
@@ -73,8 +78,18 @@ class Writer:
                 return self._slots(index)
             case Duration():
                 return "(b[1] - a[0])" if self._binary else "(b[1] - b[0])"
+            case Time(side, edge):
+                return f"{'a' if side == 1 else 'b'}[{0 if edge == 'begin' else 1}]"
             case Missing():
                 return "None"
+            case Item(name):
+                return f"x{name}"
+            case Items(items):
+                return "(" + "".join(f"{self.write(item)}, " for item in items) + ")"
+            case Latest(operand):
+                return f"{self.write(operand)}[-1]"
+            case Every():
+                return self._every(node)
             case Negative(operand):
                 return f"(-{self.write(operand)})"
             case Arithmetic(operator, left, right):
@@ -93,13 +108,19 @@ class Writer:
             case _:
                 assert_never(node)
 
+    def _every(self, node: Every) -> str:
+        names = [f"x{name}" for name in node.names]
+        over = [self.write(one) for one in node.over]
+        items = over[0] if len(over) == 1 else f"zip({', '.join(over)})"
+        return f"all({self.condition(node.condition)} for {', '.join(names)} in {items})"
+
     def condition(self, node: Expression) -> str:
         """Return the source of a condition: a value that is not a comparison counts if true."""
         if isinstance(node, And | Or | Not):
             return self.write(node)
         if any(isinstance(part, Missing) for part in walk(node)):
             return "False"
-        if isinstance(node, Compare):
+        if isinstance(node, Compare | Every):
             return self.write(node)
         return f"({self.write(node)} is True)"
 
@@ -261,7 +282,7 @@ def constants(nodes: Sequence[Expression], functions: Functions) -> Callable[[Se
 
 
 def _value(writer: Writer, node: Expression) -> str:
-    if isinstance(node, Compare | And | Or | Not):
+    if isinstance(node, Compare | And | Or | Not | Every):
         return writer.condition(node)
     if any(isinstance(part, Missing) for part in walk(node)):
         return "None"

@@ -84,7 +84,7 @@ class Engine:
             *(self.rules, self.options, self.clock, Shapes(self.functions), self._report_late),
             builders,
         )
-        self._streams = Streams(self.plan)
+        self._streams = Streams(self.plan, ticks_per_second)
         self._queries = Queries(
             self.plan, self._streams, self.functions, ticks_per_second, exact=exact
         )
@@ -100,16 +100,18 @@ class Engine:
         *,
         lateness: int = 0,
         channel: str | None = None,
+        rate: float | None = None,
     ) -> None:
         """Declare a base stream.
 
         Events that end up to ``lateness`` ticks before the clock still take their place in order.
         Streams with the same ``channel`` are labelled sharable (Hong 2009, section 5.3.2): an event
-        may belong to several of them.
+        may belong to several of them.  ``rate`` is how many events come in a second, for
+        rewriting; without it the rate is measured.
         """
         if self._queries.schema(name) is not None:
             raise NameTaken(f"there is a stream {name} already")
-        self._streams.declare(name, attributes, lateness, channel)
+        self._streams.declare(name, attributes, lateness, channel, rate)
 
     def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
         """Declare a stream whose rows an operator of the plan puts out, for queries to read.
@@ -216,6 +218,7 @@ class Engine:
         query = self._queries.query(name)
         reads = ", ".join(query.compiled.reads)
         head = f"{name} (query {query.number}, {query.language}) reads {reads}"
+        head = "\n  ".join([head, *self._queries.prepared(query).notes])
         output = f"{query.publishes or name}{query.schema}"
         if query.lane.lateness:
             lateness = duration_in_words(query.lane.lateness, self.ticks_per_second)
@@ -243,6 +246,13 @@ class Engine:
                 states.append([Event(operator.mop.label, r[VALUES:], r[0], r[1]) for r in rows])
         return states
 
+    @property
+    def rates(self) -> dict[str, float]:
+        """The rates of base streams that are known: events in a second, declared or measured."""
+        now = self.clock.now
+        found = {name: self._streams.rates.rate(name, now) for name in self._streams.by_name}
+        return {name: rate for name, rate in found.items() if rate is not None}
+
     def snapshot(self) -> bytes:
         """Return all that is needed to go on: streams, queries, and what they keep.
 
@@ -256,6 +266,7 @@ class Engine:
             [
                 *(query.name, query.number, query.language, query.publishes, query.since),
                 query.text if isinstance(query.text, str) else codec.node(query.text),
+                query.rates,
             ]
             for query in self._queries.by_number.values()
         ]
@@ -272,6 +283,7 @@ class Engine:
             "streams": streams,
             "queries": queries,
             "counts": self.counts,
+            "rates": self._streams.rates.dump(),
             "clock": [self.clock.now, self.clock.arrivals, self._queries.next_number, self._closed],
             "recent": [[codec.row(row), list(names)] for row, names in self._streams.recent],
             "plan": state_of(self.plan, self._numbering(), codec),
@@ -332,10 +344,12 @@ class Engine:
         for name, schema, lateness, label in found["streams"]:
             self.stream(name, self._codec.made(schema), lateness=lateness, channel=label)
         self.clock.now, arrivals, next_query, closed = found["clock"]
-        for name, number, language, publishes, since, text in found["queries"]:
+        self._streams.rates.load(found["rates"])
+        for name, number, language, publishes, since, text, rates in found["queries"]:
             query = text if isinstance(text, str) else self._codec.made(text)
             self._queries.next_number, self.clock.arrivals = number, since
-            self.register(name, query, language, publish=publishes)
+            known = tuple((stream, rate) for stream, rate in rates)
+            self._queries.register(name, query, language, publishes, known)
         self.clock.arrivals, self._queries.next_number, self._closed = arrivals, next_query, closed
         self.counts.update(found["counts"])
         self._streams.recent.extend((tuple(row), tuple(names)) for row, names in found["recent"])

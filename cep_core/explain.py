@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from cep_core.algebra import Absence, Node
+from cep_core.algebra import Absence, Node, Repeat, Successor
 from cep_core.edges import EDGE_RULES
 from cep_core.graph import indexed, name_of
 from cep_core.mop import Operator
@@ -17,6 +17,9 @@ _EDGES = {
     "window_aggregate": "WINDOW",
     "instance_aggregate": "AT INSTANT",
     "window_join": "JOIN",
+    "successor": ";",
+    "repeat": "+",
+    "unless": "\\",
     "sequence_scan": "SEQ",
     "negation": "SEQ !",
 }
@@ -59,7 +62,8 @@ def _edges(node: Node, kind: str) -> Iterable[str]:
     """Return the names of the edge rules that say what an operator means in time."""
     if isinstance(node, Absence):
         return ("FOLLOWED BY", "ELSE") if node.otherwise else ("NOT FOLLOWED BY",)
-    return (_EDGES[kind],) if kind in _EDGES else ()
+    guarded = isinstance(node, Successor | Repeat) and bool(node.guards)
+    return (*([_EDGES[kind]] if kind in _EDGES else []), *(["\\"] if guarded else []))
 
 
 def _sharing(operator: Operator, queries: int) -> str:

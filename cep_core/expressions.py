@@ -69,6 +69,15 @@ class Duration:
 
 
 @dataclass(frozen=True, slots=True)
+class Time:
+    """When a row begins or ends, in ticks: of the row of a side."""
+
+    side: Side
+    edge: Literal["begin", "end"]
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Missing:
     """An attribute that the stream lacks: its atom is false (Hong 2009, section 3.2.1)."""
 
@@ -77,7 +86,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """left op right on numbers; + also joins strings; / yields a float."""
+    """left op right on numbers; + also joins strings and tuples; / yields a float."""
 
     operator: Literal["+", "-", "*", "/", "%"]
     left: Expression
@@ -99,6 +108,32 @@ class Call:
 
     function: str
     arguments: tuple[Expression, ...]
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """The tuple of what rows hold, and constants; + joins tuples."""
+
+    items: tuple[Expression, ...]
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Latest:
+    """The last item of a tuple, of a known type; null if it is empty."""
+
+    operand: Expression
+    kind: type
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a tuple, inside the `Every` that gives it its name."""
+
+    name: int
+    kind: type
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
@@ -136,8 +171,23 @@ class Not:
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-Value: TypeAlias = Column | Constant | Parameter | Duration | Missing | Arithmetic | Negative | Call
-Expression: TypeAlias = Value | Compare | And | Or | Not
+@dataclass(frozen=True, slots=True)
+class Every:
+    """An atom: the condition holds for all items of some tuples, taken side by side.
+
+    ``names`` are those of the `Item`s that stand for them in the condition, which is an atom, too:
+    if it fails or misses an operand for one of the items it is false.  Of no items it is true.
+    """
+
+    names: tuple[int, ...]
+    over: tuple[Expression, ...]
+    condition: Expression
+    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
+
+
+Leaf: TypeAlias = Column | Constant | Parameter | Duration | Time | Missing | Item
+Value: TypeAlias = Leaf | Arithmetic | Negative | Call | Items | Latest
+Expression: TypeAlias = Value | Compare | And | Or | Not | Every
 TRUE = Constant(True)
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 OPERATORS = ("+", "-", "*", "/", "%")
@@ -187,10 +237,24 @@ def type_of(
             return None if value is None else type(value)
         case Parameter(_, kind):
             return kind
-        case Duration():
+        case Duration() | Time():
             return int
         case Missing():
             return None
+        case Item(_, kind):
+            return kind
+        case Items(items):
+            for item in items:
+                type_of(item, types, functions)
+            return tuple
+        case Latest(operand, kind):
+            _tuple(operand, types, functions)
+            return kind
+        case Every(_, over, condition):
+            for one in over:
+                _tuple(one, types, functions)
+            require_condition(condition, types, functions)
+            return bool
         case Negative(operand):
             return _number(operand, types, functions)
         case Arithmetic():
@@ -247,8 +311,14 @@ def walk(node: Expression) -> Iterator[Expression]:
 def with_children(node: Expression, change: Callable[[Expression], Expression]) -> Expression:
     """Return the expression with its direct parts changed."""
     match node:
-        case Column() | Constant() | Parameter() | Duration() | Missing():
+        case Column() | Constant() | Parameter() | Duration() | Time() | Missing() | Item():
             return node
+        case Items(items):
+            return Items(tuple(map(change, items)), span=node.span)
+        case Latest(operand, kind):
+            return Latest(change(operand), kind, span=node.span)
+        case Every(names, over, condition):
+            return Every(names, tuple(map(change, over)), change(condition), span=node.span)
         case Arithmetic(operator, left, right):
             return Arithmetic(operator, change(left), change(right), span=node.span)
         case Compare(comparison, left, right):
@@ -286,10 +356,12 @@ def _children(node: Expression) -> tuple[Expression, ...]:
     match node:
         case Arithmetic(_, left, right) | Compare(_, left, right):
             return (left, right)
-        case Negative(item) | Not(item):
+        case Negative(item) | Not(item) | Latest(item):
             return (item,)
-        case Call(_, items) | And(items) | Or(items):
+        case Call(_, items) | And(items) | Or(items) | Items(items):
             return items
+        case Every(_, over, condition):
+            return (*over, condition)
         case _:
             return ()
 
@@ -301,10 +373,22 @@ def _malformed(node: Expression) -> str | None:
             return f"there is no comparison {shown(operator)}"
         case Arithmetic(operator) if operator not in OPERATORS:
             return f"there is no operator {shown(operator)}"
-        case Column(_, index) | Parameter(index) if type(index) is not int:
+        case Column(_, index) | Parameter(index) | Item(index) if type(index) is not int:
             return f"a position is an int, not {shown(index)}"
-        case And(items) | Or(items) | Call(_, items) if not isinstance(items, tuple):
+        case Time(side, edge) if side not in (1, 2) or edge not in ("begin", "end"):
+            return f"there is no time {shown(edge)} of side {shown(side)}"
+        case Item(_, kind) | Latest(_, kind) if not isinstance(kind, type):
+            return f"the type of an item is a class, not {shown(kind)}"
+        case Every(names, over) if not (
+            isinstance(names, tuple) and isinstance(over, tuple) and len(names) == len(over) > 0
+        ):
+            return "EVERY has a name for each of its tuples"
+        case Every(_, _, And() | Or() | Not()):
+            return "the condition of EVERY is an atom"
+        case And(items) | Or(items) | Call(_, items) | Items(items) if not isinstance(items, tuple):
             return f"the parts of {type(node).__name__} are a tuple, not {type(items).__name__}"
+        case Items(items) if not all(isinstance(item, Leaf) for item in items):
+            return "the items of a tuple are columns, times and constants"
         case Constant(value) if value is not None and not is_hashable(value):
             return f"a constant is a value that can be hashed, not {type(value).__name__}"
         case _ if not isinstance(node, Expression):
@@ -322,6 +406,12 @@ def is_ordered(kind: type | None) -> bool:
     return kind is None or _order_of(kind) not in _WITHOUT_ORDER
 
 
+def _tuple(node: Expression, types: Types, functions: Mapping[str, Function]) -> None:
+    kind = type_of(node, types, functions)
+    if kind not in (tuple, None):
+        raise _mistyped(node, f"a tuple is expected here, not a value of type {_word(kind)}")
+
+
 def _number(node: Expression, types: Types, functions: Mapping[str, Function]) -> type | None:
     return _numeric(node, type_of(node, types, functions))
 
@@ -334,10 +424,11 @@ def _numeric(node: Expression, kind: type | None) -> type | None:
 
 def _arithmetic(node: Arithmetic, types: Types, functions: Mapping[str, Function]) -> type | None:
     left, right = type_of(node.left, types, functions), type_of(node.right, types, functions)
-    if node.operator == "+" and str in (left, right):
-        if {left, right} - {None, str}:
-            raise _mistyped(node, f"cannot add {_word(left)} and {_word(right)}")
-        return str
+    for kind in (str, tuple):
+        if node.operator == "+" and kind in (left, right):
+            if {left, right} - {None, kind}:
+                raise _mistyped(node, f"cannot add {_word(left)} and {_word(right)}")
+            return kind
     _numeric(node.left, left)
     _numeric(node.right, right)
     if node.operator == "/" or float in (left, right):

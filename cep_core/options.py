@@ -26,6 +26,7 @@ class Options:
     - ``scan_predicates``: conditions on one event are tested before it is scanned.
     - ``scan_windows``, ``construction_windows``: windows in SS and in SC.
     - ``negation_index``: equalities of a negation are hashed.
+    - ``rewriting``: patterns of EQL are rewritten by the rates of streams, before planning.
     """
 
     active_node_index: bool = True
@@ -36,6 +37,7 @@ class Options:
     scan_windows: bool = True
     construction_windows: bool = True
     negation_index: bool = True
+    rewriting: bool = True
 
     def __post_init__(self) -> None:
         known = get_args(Scanning)

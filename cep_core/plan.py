@@ -24,6 +24,8 @@ from cep_core.operators.project import Project, Union
 from cep_core.operators.scans import scan_for
 from cep_core.operators.select import Select
 from cep_core.operators.sequence import Sequence as SequenceMOp
+from cep_core.operators.succession import Repeat, Successor
+from cep_core.operators.unless import Unless
 from cep_core.options import Options
 from cep_core.predicates import Definition, Shapes
 from cep_core.rules import Rule
@@ -209,6 +211,16 @@ def _absence(plan: Plan, wanted: Wanted, number: int) -> MOp:
     return Absence(wanted, number, plan.active(wanted.inputs[1], cast(Lane, wanted.lane)))
 
 
+def _successor(plan: Plan, wanted: Wanted, number: int) -> MOp:
+    return Successor(wanted, number, wanted.inputs[0].wanted.width, _rights(plan, wanted))
+
+
+def _rights(plan: Plan, wanted: Wanted) -> list[ActiveIndex]:
+    """Return the AN-indexes of all inputs but the left."""
+    lane = cast(Lane, wanted.lane)
+    return [plan.active(source, lane) for source in wanted.inputs[1:]]
+
+
 def _scan(plan: Plan, wanted: Wanted, number: int) -> MOp:
     return scan_for(wanted, number, plan.options, plan.sources.values())
 
@@ -232,6 +244,9 @@ BUILDERS: Mapping[str, Builder] = {
     "window_aggregate": lambda plan, wanted, number: Aggregate(wanted, number),
     "window_join": _join,
     "absence": _absence,
+    "successor": _successor,
+    "repeat": lambda plan, wanted, number: Repeat(wanted, number, _rights(plan, wanted)),
+    "unless": lambda plan, wanted, number: Unless(wanted, number, *_rights(plan, wanted)),
     "sequence_scan": _scan,
     "negation": _negation,
 }

@@ -34,6 +34,7 @@ from cep_core.expressions import (
     Not,
     Or,
     Parameter,
+    Time,
     is_same,
     rewrite,
     walk,
@@ -162,16 +163,26 @@ class Disjunct:
         return tuple(found)
 
     @cached_property
-    def bounds(self) -> tuple[int, ...]:
-        """Slots of upper bounds of the duration: an older instance can never match."""
-        return tuple(
-            literal.right.index
-            for literal in self.literals
-            if isinstance(literal, Compare)
-            and literal.operator in ("<", "<=")
-            and isinstance(literal.left, Duration)
-            and isinstance(literal.right, Parameter)
-        )
+    def bounds(self) -> tuple[tuple[int, int], ...]:
+        """(place, slot) of upper bounds of the time since an instance's item at a place.
+
+        Of DUR that is the instance's t0; else a column of side 1.  An instance whose time has
+        passed can never match any more.
+        """
+        found = []
+        for literal in self.literals:
+            match literal:
+                case Compare("<" | "<=", Duration(), Parameter(slot)):
+                    found.append((0, slot))
+                case Compare(
+                    "<" | "<=",
+                    Arithmetic("-", Time(2, "end"), Column(1, column)),
+                    Parameter(slot),
+                ):
+                    found.append((VALUES + column, slot))
+                case _:
+                    pass
+        return tuple(found)
 
     @cached_property
     def reads(self) -> tuple[frozenset[int], ...]:
@@ -180,7 +191,7 @@ class Disjunct:
         for literal in self.literals:
             sides: set[int] = set()
             for part in walk(literal):
-                if isinstance(part, Column):
+                if isinstance(part, Column | Time):
                     sides.add(part.side)
                 elif isinstance(part, Duration):
                     sides |= {1, 2} if self.binary else {2}
@@ -342,6 +353,8 @@ class Shapes:
         if key not in self._split:
 
             def place(part: Expression) -> Expression:
+                if isinstance(part, Time) and part.edge == "begin":
+                    return Time(1, "begin")
                 if not isinstance(part, Column):
                     return part
                 index = part.index

@@ -52,7 +52,9 @@ class Compiled:
     schemas: list[Schema]
 
 
-Shapes: TypeAlias = "WeakValueDictionary[tuple[str, str], Compiled]"  # by language and shape
+KnownRates: TypeAlias = tuple[tuple[str, float], ...]  # of base streams, in order
+ShapeKey: TypeAlias = tuple[str, str, KnownRates]  # language, shape, and rates if it rewrites
+Shapes: TypeAlias = "WeakValueDictionary[ShapeKey, Compiled]"
 
 
 @dataclass(slots=True)
@@ -73,6 +75,7 @@ class Query:
     root: Operator | None = None
     names: dict[Operator, str] = field(default_factory=dict)  # of published streams it reads
     level: int = 0  # of published streams above one another
+    rates: KnownRates = ()  # that it was rewritten by
 
     @property
     def schema(self) -> Schema:
@@ -112,6 +115,7 @@ class Queries:
         self._compiled: Shapes = WeakValueDictionary()
         self._shapes_of: dict[str, Shapes] = {}  # by the published stream read
         self._fanouts: dict[Channel, Fanout] = {}
+        self._rates: dict[str, float] = {}  # by which a query is prepared
 
     # -- names -----------------------------------------------------------------------------
 
@@ -129,6 +133,10 @@ class Queries:
         yield from self._streams.by_name
         yield from self.publishers
 
+    def rate(self, name: str) -> float | None:
+        """Return the rate by which a query is prepared, None if it is not known."""
+        return self._rates.get(name)
+
     def query(self, name: str) -> Query:
         """Return a query by name."""
         if not isinstance(name, str) or name not in self.by_name:
@@ -138,8 +146,15 @@ class Queries:
 
     # -- adding and removing ---------------------------------------------------------------
 
-    def register(self, name: str, text: str | Node, language: str, publish: str | None) -> None:
-        """Add a query."""
+    def register(
+        self,
+        name: str,
+        text: str | Node,
+        language: str,
+        publish: str | None,
+        rates: KnownRates | None = None,
+    ) -> None:
+        """Add a query; it is rewritten by the rates, or by those that are known now."""
         if not isinstance(name, str):
             raise CepError(f"the name of a query is a str, not {shown(name)}")
         if publish is not None:
@@ -149,14 +164,16 @@ class Queries:
         try:
             if not isinstance(text, str):
                 text = well_formed(text, self._functions)
-            compiled, literals, publishes = self._compile(text, language)
+            if rates is None:
+                rates = self._known_rates(language)
+            compiled, literals, publishes = self._compile(text, language, rates)
         except AlgebraError as error:
             if not isinstance(text, str):
                 raise
             raise QueryError.of(error, text) from None
         except RecursionError:
             raise CepError("the query is nested too deeply") from None
-        self._add(name, text, language, compiled, literals, publish or publishes)
+        self._add(name, text, language, compiled, literals, publish or publishes, rates)
 
     def unregister(self, name: str) -> None:
         """Remove a query and all that only it needed."""
@@ -194,14 +211,16 @@ class Queries:
 
     def algebra(self, query: Query) -> tuple[Node, list[Node]]:
         """Return a query's algebra, and the nodes of its steps; both are made anew."""
-        if isinstance(query.text, str):
-            front = LANGUAGES[query.language]
-            prepared = front.prepare(query.text, self, self._ticks_per_second, self._functions)
-        else:
-            prepared = prepare_node(query.text, self)
+        prepared = self.prepared(query)
         inner = [node for _, node in prepared.inner]
         node = self._pushed(prepared)
         return prepared.node, steps_of(node, inner, self._plan.shapes)[1]
+
+    def prepared(self, query: Query) -> Prepared:
+        """Return a query as it was prepared, made anew."""
+        if isinstance(query.text, str):
+            return self._prepare(query.text, query.language, query.rates)
+        return prepare_node(query.text, self)
 
     def steps(self, query: Query) -> list[tuple[Node, tuple[Any, ...], Operator]]:
         """Return a query's operators, the lower ones first, with their nodes and literals."""
@@ -222,8 +241,23 @@ class Queries:
 
     # -- inside ----------------------------------------------------------------------------
 
+    def _known_rates(self, language: str) -> KnownRates:
+        """Return the rates that a language rewrites by."""
+        known = isinstance(language, str) and language in LANGUAGES
+        if not known or not LANGUAGES[language].rewrites or not self._plan.options.rewriting:
+            return ()
+        now, rates = self._plan.clock.now, self._streams.rates
+        found = [(name, rates.rate(name, now)) for name in self._streams.by_name]
+        return tuple([(name, rate) for name, rate in found if rate is not None])
+
+    def _prepare(self, text: str, language: str, rates: KnownRates) -> Prepared:
+        """Return a text as algebra, rewritten by the rates."""
+        self._rates = dict(rates)
+        front = LANGUAGES[language]
+        return front.prepare(text, self, self._ticks_per_second, self._functions)
+
     def _compile(
-        self, query: str | Node, language: str
+        self, query: str | Node, language: str, rates: KnownRates
     ) -> tuple[Compiled, tuple[Any, ...], str | None]:
         """Return the shape of a query, its literals, and the name that it publishes."""
         if not isinstance(language, str) or language not in LANGUAGES:
@@ -233,11 +267,10 @@ class Queries:
             return self._compiled_of(prepare_node(query, self)), (), None
         front = LANGUAGES[language]
         shape, literals, publishes = front.split(query, self._ticks_per_second)
-        key = (language, shape)
+        key = (language, shape, rates)
         compiled = self._compiled.get(key)
         if compiled is None:
-            prepared = front.prepare(query, self, self._ticks_per_second, self._functions)
-            compiled = self._compiled_of(prepared)
+            compiled = self._compiled_of(self._prepare(query, language, rates))
             self._compiled[key] = compiled
             for name in compiled.reads:
                 if name in self.publishers:
@@ -264,11 +297,13 @@ class Queries:
         compiled: Compiled,
         literals: tuple[Any, ...],
         publishes: str | None,
+        rates: KnownRates,
     ) -> None:
         lane = self._plan.lane(self._lateness(compiled))
         query = Query(
             *(name, self.next_number, text, language, compiled, literals, publishes),
             *(self._plan.clock.arrivals, lane),
+            rates=rates,
         )
         published = query.published
         for place, stream in enumerate(published):

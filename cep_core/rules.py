@@ -64,11 +64,11 @@ def share_channels(wanted: Wanted) -> Hashable | None:
     """
     first = wanted.inputs[0].channel
     match wanted.kind:
-        case "sequence" | "iterate" | "absence" | "negation":
+        case "sequence" | "iterate" | "absence" | "successor" | "repeat" | "negation":
             return (wanted._replace(inputs=wanted.inputs[1:]), first)
         case "window_join":
             return (wanted._replace(inputs=()), first, wanted.inputs[1].channel)
-        case "union" | "sequence_scan":
+        case "union" | "unless" | "sequence_scan":
             return None
         case _:
             return (wanted._replace(inputs=()), first)

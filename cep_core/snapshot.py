@@ -21,8 +21,8 @@ from cep_core.mop import MOp, Operator
 from cep_core.operators.active import ActiveIndex
 from cep_core.plan import Plan
 
-VERSION = 2
-_OWN, _BIG = 2, 3  # extension types: values of the user's types, integers beyond 64 bits
+VERSION = 3
+_OWN, _BIG, _TUPLE = 2, 3, 4  # values of the user's types, integers beyond 64 bits, tuples
 _LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python
 Data: TypeAlias = Any
 
@@ -41,7 +41,7 @@ class Codec:
     def __init__(self, types: Iterable[AttributeType]) -> None:
         self._own = {one.type.__name__: one for one in types}
         self._types: dict[str, type] = {kind.__name__: kind for kind in TYPES}
-        self._types |= {name: one.type for name, one in self._own.items()}
+        self._types |= {"tuple": tuple, **{name: one.type for name, one in self._own.items()}}
         modules = (algebra, expressions)
         self._nodes: dict[str, Any] = {
             name: made
@@ -128,6 +128,9 @@ class Codec:
             return msgpack.ExtType(_BIG, value.to_bytes(size, "big", signed=True))
         if value is None or type(value) in (str, int, float, bool):
             return value
+        if type(value) is tuple:
+            items = [self._value(item) for item in value]
+            return msgpack.ExtType(_TUPLE, msgpack.packb(items, unicode_errors=_LONE))
         own = self._own.get(type(value).__name__)
         if own is None:
             self.type_name(type(value))
@@ -139,6 +142,8 @@ class Codec:
     def _extension(self, code: int, data: bytes) -> Any:
         if code == _BIG:
             return int.from_bytes(data, "big", signed=True)
+        if code == _TUPLE:
+            return tuple(msgpack.unpackb(data, ext_hook=self._extension, unicode_errors=_LONE))
         if code != _OWN:
             raise SnapshotError(f"the snapshot has values of the unknown kind {code}")
         name, text = msgpack.unpackb(data, unicode_errors=_LONE)

@@ -12,15 +12,19 @@ from typing import Any, NamedTuple, TypeAlias, assert_never
 from cep_core.algebra import (
     Absence,
     Aggregate,
+    Guard,
     InstanceAggregate,
     Iterate,
     Negation,
     Node,
     Project,
+    Repeat,
     Select,
     SequenceScan,
     Stream,
+    Successor,
     Union,
+    Unless,
     WindowAggregate,
     WindowJoin,
 )
@@ -32,6 +36,7 @@ from cep_core.operators.aggregate import Aggregation
 from cep_core.operators.iterate import Iteration
 from cep_core.operators.negation import Forbidden, Without
 from cep_core.operators.pattern import Scan, pattern_of
+from cep_core.operators.succession import Repetition, Succession
 from cep_core.patterns import conjuncts_of
 from cep_core.predicates import Columns, Definition, Shapes, without_constants
 from cep_core.runtime import END
@@ -40,8 +45,8 @@ Literals: TypeAlias = Sequence[Any]
 Define: TypeAlias = Callable[[Literals], Hashable]
 Reference: TypeAlias = int | str  # an earlier step, or a stream by name
 # these forget parts of what they put out
-_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "negation")
-_ORDERED = ("sequence", "iterate", "sequence_scan", *_ABSENT)
+_ABSENT = ("instance_aggregate", "window_aggregate", "absence", "unless", "negation")
+_ORDERED = ("sequence", "iterate", "successor", "repeat", "sequence_scan", *_ABSENT)
 
 
 class Step(NamedTuple):
@@ -52,6 +57,7 @@ class Step(NamedTuple):
     define: Define
     width: int  # values in its rows
     window: Callable[[Literals], int] | None = None
+    guarded: bool = False  # its rows do not say which rows could have ended them
 
     @property
     def ordered(self) -> bool:
@@ -61,7 +67,7 @@ class Step(NamedTuple):
     @property
     def forgets(self) -> bool:
         """Whether it forgets which parts its rows have."""
-        return self.kind in _ABSENT
+        return self.guarded or self.kind in _ABSENT
 
 
 def steps_of(
@@ -128,6 +134,17 @@ class _Writer:
             case Absence(left, right):
                 inputs = (self.write(left), self.write(right))
                 return self._add("absence", inputs, self._expectation(node), node)
+            case Successor(left, right, guards=guards):
+                sides = (self.write(left), self.write(right), *self._guarding(guards))
+                define = self._succession(node)
+                return self._add("successor", sides, define, node, guarded=bool(guards))
+            case Repeat(left, right, guards=guards):
+                sides = (self.write(left), self.write(right), *self._guarding(guards))
+                define = self._repetition(node)
+                return self._add("repeat", sides, define, node, guarded=bool(guards))
+            case Unless(left, right, predicate):
+                inputs = (self.write(left), self.write(right))
+                return self._add("unless", inputs, self._predicate(predicate, True), node)
             case SequenceScan(sources):
                 scanned = tuple([self.write(source) for source in sources])
                 return self._add(
@@ -146,8 +163,10 @@ class _Writer:
         define: Define,
         node: Node,
         window: Callable[[Literals], int] | None = None,
+        *,
+        guarded: bool = False,
     ) -> int:
-        self.steps.append(Step(kind, inputs, define, len(node.schema), window))
+        self.steps.append(Step(kind, inputs, define, len(node.schema), window, guarded))
         self.nodes.append(node)
         return len(self.steps) - 1
 
@@ -198,6 +217,33 @@ class _Writer:
         filter, window = self._predicate(node.predicate, True), self._window(node.window, 1)
         otherwise = node.otherwise
         return lambda p: Expectation(filter(p), window(p), otherwise)
+
+    def _guarding(self, guards: Sequence[Guard]) -> tuple[Reference, ...]:
+        return tuple([self.write(guard.source) for guard in guards])
+
+    def _guards(self, guards: Sequence[Guard]) -> Callable[[Literals], tuple[Definition, ...]]:
+        found = [self._predicate(guard.predicate, True) for guard in guards]
+        return lambda p: tuple([one(p) for one in found])
+
+    def _rank(self, rank: Expression | None) -> Callable[[Literals], Columns | None]:
+        return self._columns([rank], False) if rank is not None else lambda p: None
+
+    def _succession(self, node: Successor) -> Define:
+        filter, guards = self._predicate(node.predicate, True), self._guards(node.guards)
+        rank = self._rank(node.rank)
+        result = self._result(node) if node.kept else lambda p: None
+        return lambda p: Succession(filter(p), rank(p), result(p), guards(p))
+
+    def _result(self, node: Successor) -> Callable[[Literals], Columns | None]:
+        sides: list[Expression] = [Column(1, i) for i in range(len(node.left.schema))]
+        sides += [Column(2, i) for i in range(len(node.right.schema))]
+        return self._columns([*sides, *node.kept], True)
+
+    def _repetition(self, node: Repeat) -> Define:
+        filter, rebind = self._predicate(node.filter, True), self._predicate(node.rebind, True)
+        rank, guards = self._rank(node.rank), self._guards(node.guards)
+        columns = self._columns(node.columns, True)
+        return lambda p: Repetition(filter(p), rebind(p), rank(p), columns(p), guards(p))
 
     def _scan(self, node: SequenceScan) -> Define:
         bare, found = without_constants(node.predicate)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from cep_core.channels import Channel, Members, members_of
 from cep_core.errors import CepError, near_miss
@@ -12,6 +13,7 @@ from cep_core.events import TYPES, Event, Row, Schema, shown
 from cep_core.languages import require_name
 from cep_core.mop import Operator
 from cep_core.plan import Plan
+from cep_core.rates import Rates
 from cep_core.runtime import BEGINNING, END
 
 _LONGEST = 200  # characters of a name for which a similar one is looked for
@@ -44,15 +46,21 @@ class BaseStream:
 class Streams:
     """The base streams of an engine, and their rows of open epochs."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: Plan, ticks_per_second: int) -> None:
         self._plan = plan
+        self.rates = Rates(ticks_per_second)
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
         self._widest = 0  # the largest lateness: how long rows may be open
 
     def declare(
-        self, name: str, attributes: Mapping[str, type] | Schema, lateness: int, label: str | None
+        self,
+        name: str,
+        attributes: Mapping[str, type] | Schema,
+        lateness: int,
+        label: str | None,
+        rate: float | None = None,
     ) -> None:
         """Add a stream; those of one label share a channel and have to be alike."""
         require_name(name, "the name of a stream")
@@ -60,6 +68,8 @@ class Streams:
             raise CepError(f"a lateness is at least 0 ticks, not {shown(lateness)}")
         if label is not None and not isinstance(label, str):
             raise CepError(f"the label of a channel is a str, not {shown(label)}")
+        if rate is not None and not (isinstance(rate, int | float) and 0 < rate < inf):
+            raise CepError(f"a rate is a number of events in a second, not {shown(rate)}")
         schema = attributes if isinstance(attributes, Schema) else _schema(name, attributes)
         other = self._labels.get(label or "")
         if other is not None and (other.schema, other.lateness) != (schema, lateness):
@@ -74,6 +84,8 @@ class Streams:
         if label:
             self._labels.setdefault(label, self.by_name[name])
         self._widest = max(self._widest, lateness)
+        if rate is not None:
+            self.rates.declared[name] = float(rate)
 
     def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
         """Add a stream whose rows an m-op of the plan puts out; nobody pushes events to it."""
@@ -111,12 +123,14 @@ class Streams:
 
     def take(self, row: Row, names: tuple[str, ...]) -> None:
         """Hand a row to the plan; keep it while its epoch may be open."""
+        self.rates.saw(names, row[1])
         if self._widest:
             self.recent.append((row, names))
         self.emit(row, names)
 
     def take_one(self, row: Row, base: BaseStream) -> None:
         """Hand a row of one stream to the plan."""
+        self.rates.saw((base.name,), row[1])
         if self._widest:
             self.recent.append((row, (base.name,)))
         base.operator.channel.emit(row, base.members)

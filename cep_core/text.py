@@ -9,6 +9,7 @@ from typing import Any, assert_never
 from cep_core.algebra import (
     Absence,
     Aggregate,
+    Guard,
     InstanceAggregate,
     Iterate,
     Negation,
@@ -16,10 +17,13 @@ from cep_core.algebra import (
     Node,
     Part,
     Project,
+    Repeat,
     Select,
     SequenceScan,
     Stream,
+    Successor,
     Union,
+    Unless,
     WindowAggregate,
     WindowJoin,
     streams_of,
@@ -34,12 +38,17 @@ from cep_core.expressions import (
     Compare,
     Constant,
     Duration,
+    Every,
     Expression,
+    Item,
+    Items,
+    Latest,
     Missing,
     Negative,
     Not,
     Or,
     Parameter,
+    Time,
 )
 
 Names = Sequence[str]
@@ -79,6 +88,7 @@ class Words:
         self._ticks_per_second = said.ticks_per_second
         self._names = {1: older, 2: newer}
         self._paired = paired
+        self._items: dict[int, str] = {}  # of tuples, by the names of their `Every`
 
     def __call__(self, node: Expression) -> str:
         """Return an expression in words."""
@@ -94,8 +104,25 @@ class Words:
                 return _value(self._literals[index]) if known else f"?{index}"
             case Duration():
                 return "DUR"
+            case Time(side, edge):
+                return f"${side}.{'t0' if edge == 'begin' else 't1'}" if self._paired else edge
             case Missing():
                 return "MISSING"
+            case Item(name):
+                return self._items.get(name, f"#{name}")
+            case Items(items):
+                return f"({', '.join(map(self, items))})"
+            case Latest(operand):
+                return f"LAST({self(operand)})"
+            case Every(names, over, condition):
+                self._items |= {
+                    name: f"ALL({self(one)})" for name, one in zip(names, over, strict=True)
+                }
+                return self(condition)
+            case Compare(
+                operator, Arithmetic("-", Time(), _) as left, Constant() | Parameter() as right
+            ):
+                return f"{self(left)} {operator} {self.duration(right)}"
             case Negative(operand):
                 return f"-{self._inner(operand)}"
             case Compare(operator, Duration(), Constant() | Parameter() as right):
@@ -160,6 +187,14 @@ def operator_in_words(node: Node, said: Said) -> str:
             say = _binary(left, right, said)
             condition = f"{{{say(predicate)}, {say.duration(window)}}}"
             return f"FOLLOWED BY{condition} ELSE" if otherwise else f"NOT FOLLOWED BY{condition}"
+        case Successor(left, right, predicate, guards=guards):
+            condition = _binary(left, right, said)(predicate)
+            return f"{_braced(';', condition)}{_guards(left, guards, said)}"
+        case Repeat(left, right, filter, rebind, guards=guards):
+            say = _binary(left, right, said)
+            return f"+{{{say(filter)}, {say(rebind)}}}{_guards(left, guards, said)}"
+        case Unless(left, right, predicate):
+            return _braced("\\", _binary(left, right, said)(predicate))
         case SequenceScan():
             return _scan(node, said)
         case Negation(source, inputs, negatives):
@@ -167,6 +202,16 @@ def operator_in_words(node: Node, said: Said) -> str:
             return "WITHOUT " + ", ".join(_negative(source, *one, said) for one in found)
         case _:
             assert_never(node)
+
+
+def _braced(operator: str, condition: str) -> str:
+    return f"{operator}{{{condition}}}"
+
+
+def _guards(left: Node, guards: Sequence[Guard], said: Said) -> str:
+    """Return what ends a detection, after the operator."""
+    texts = [_binary(left, one.source, said)(one.predicate) for one in guards]
+    return "".join([" " + _braced("\\", text) for text in texts])
 
 
 _STRATEGIES = {

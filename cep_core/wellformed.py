@@ -15,18 +15,23 @@ from cep_core.algebra import (
     Absence,
     Aggregate,
     Functions,
+    Guard,
     InstanceAggregate,
     Iterate,
     Negation,
     Node,
     Project,
+    Repeat,
     Select,
     Sequence,
     SequenceScan,
     Stream,
+    Successor,
     Union,
+    Unless,
     WindowAggregate,
     WindowJoin,
+    sources_of,
 )
 from cep_core.errors import AlgebraError, SchemaFault
 from cep_core.events import Schema, shown
@@ -62,25 +67,7 @@ def _require_bounded(node: Node) -> None:
             )
         if found > MOST_OPERATORS:
             raise AlgebraError(f"the query has more than {MOST_OPERATORS} operators")
-        left += [(source, depth + 1) for source in _sources(part)]
-
-
-def _sources(node: Node) -> tuple[Node, ...]:
-    match node:
-        case Stream():
-            return ()
-        case Select(source) | Project(source) | InstanceAggregate(source) | WindowAggregate(source):
-            return (source,)
-        case Union(left, right) | Sequence(left, right) | Iterate(left, right):
-            return (left, right)
-        case WindowJoin(left, right) | Absence(left, right):
-            return (left, right)
-        case SequenceScan(inputs):
-            return inputs
-        case Negation(source, inputs):
-            return (source, *inputs)
-        case _:
-            assert_never(node)
+        left += [(source, depth + 1) for source in sources_of(part)]
 
 
 class _Builder:
@@ -145,6 +132,15 @@ class _Builder:
                 sides = self.made(left), self.made(right)
                 make = algebra.alternative if otherwise else algebra.absence
                 return make(*sides, predicate, window, functions)
+            case Successor(left, right, predicate, rank, kept, guards):
+                also = tuple(zip(names[len(names) - len(kept) :], kept, strict=True))
+                parts = (predicate, rank, also, self._guards(guards), functions)
+                return algebra.successor(self.made(left), self.made(right), *parts, names=names)
+            case Repeat(left, right, filter, rebind, columns, rank, guards):
+                steps = (filter, rebind, columns, rank, self._guards(guards), functions)
+                return algebra.repeat(self.made(left), self.made(right), *steps)
+            case Unless(left, right, predicate):
+                return algebra.unless(self.made(left), self.made(right), predicate, functions)
             case SequenceScan(inputs, components, parts, predicate, window, strategy, partition):
                 return patterns.sequence_scan(
                     *([self.made(one) for one in inputs], components, parts, names, predicate),
@@ -158,6 +154,9 @@ class _Builder:
                 return without
             case _:
                 assert_never(node)
+
+    def _guards(self, guards: Iterable[Guard]) -> tuple[Guard, ...]:
+        return tuple([Guard(self.made(one.source), one.predicate) for one in guards])
 
     def _iterate(self, node: Iterate) -> Iterate:
         first = len(node.schema) - len(node.aggregates)
@@ -188,6 +187,13 @@ def _expressions(node: Node) -> Iterator[Expression]:
             yield from (*_arguments(functions), window)
         case WindowJoin(_, _, predicate, window) | Absence(_, _, predicate, window):
             yield from (predicate, window)
+        case Successor(_, _, predicate, rank, kept, guards):
+            yield from (predicate, *_ranks(rank), *kept, *(one.predicate for one in guards))
+        case Repeat(_, _, filter, rebind, columns, rank, guards):
+            yield from (filter, rebind, *columns, *_ranks(rank))
+            yield from (one.predicate for one in guards)
+        case Unless(_, _, predicate):
+            yield predicate
         case SequenceScan(predicate=predicate, window=reach):
             yield from (predicate, *([] if reach is None else [reach]))
         case Negation(negatives=negatives, window=reach):
@@ -195,6 +201,10 @@ def _expressions(node: Node) -> Iterator[Expression]:
             yield from [] if reach is None else [reach]
         case _:
             assert_never(node)
+
+
+def _ranks(rank: Expression | None) -> tuple[Expression, ...]:
+    return () if rank is None else (rank,)
 
 
 def _arguments(functions: Iterable[Aggregate]) -> Iterator[Expression]:

@@ -17,6 +17,8 @@ from cep_core.events import shown
 from cep_core.expressions import Function
 from cep_core.languages.cel import KEYWORDS, Catalog, Prepared
 from cep_core.languages.cel import prepare as prepare_cel
+from cep_core.languages.eql import prepare as prepare_eql
+from cep_core.languages.eql import split as split_eql
 from cep_core.languages.sase import prepare as prepare_sase
 from cep_core.languages.sase import split as split_sase
 from cep_core.languages.tokens import split
@@ -31,11 +33,13 @@ class Language(NamedTuple):
     """How texts of a language are read.
 
     ``split`` gives the shape of a text, the values of its literals, and the name that it publishes;
-    ``prepare`` the algebra, with the literals as parameters numbered in the same order.
+    ``prepare`` the algebra, with the literals as parameters numbered in the same order.  What is
+    prepared depends on the rates of streams if the language ``rewrites``.
     """
 
     split: Callable[[str, int], tuple[str, tuple[Any, ...], str | None]]
     prepare: Callable[[str, Catalog, int, Mapping[str, Function]], Prepared]
+    rewrites: bool = False
 
 
 def require_name(name: object, what: str) -> None:
@@ -70,6 +74,7 @@ def _prepare_air(
 
 LANGUAGES: Mapping[str, Language] = {
     "cel": Language(split, prepare_cel),
+    "eql": Language(split_eql, prepare_eql, rewrites=True),
     "sase": Language(split_sase, prepare_sase),
     "air": Language(lambda text, _: (text, (), None), _prepare_air),
 }

@@ -41,18 +41,23 @@ class Catalog(Protocol):
     def names(self) -> Iterable[str]:
         """Return the names of all streams."""
 
+    def rate(self, name: str) -> float | None:
+        """Return how many events of a stream come in a second, None if that is not known."""
+
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
     """A query as algebra, its literals as parameters.
 
-    ``inner`` are sub-queries that publish, innermost first: they are parts of the node.
+    ``inner`` are sub-queries that publish, innermost first: they are parts of the node.  ``notes``
+    are lines for explanations: what the query was rewritten from.
     """
 
     node: Node
     publishes: str | None
     inner: tuple[tuple[str, Node], ...]
     reads: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
 
 def prepare(

@@ -60,7 +60,7 @@ class Absence(State):
         left, right = first.inputs
         width = left.wanted.width if definition.otherwise else None
         super().__init__(first, number, definition.filter, width, index)
-        self._bound = None  # instances leave at their deadlines, not when they are dead
+        self._bounds = []  # instances leave at their deadlines, not when they are dead
         self._window = definition.window
         self._otherwise = definition.otherwise
         self._nulls = (None,) * right.wanted.width
@@ -104,7 +104,7 @@ class Absence(State):
         members = members_of(sorted(operator.slot for operator in operators))
         self._take((row, members), bool(side))
         if self._count and not had:
-            self.active.activate(self)
+            self.wake()
 
     def indexes(self) -> str:
         """Return what the indexes answer, in words."""

@@ -11,7 +11,7 @@ section 5.4.4).  Instances whose duration bound has passed are dropped by the wa
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cep_core import code
@@ -59,7 +59,7 @@ class State(MOp):
         return wanted.inputs[0].slot not in self._taken
 
     def add(self, wanted: Wanted) -> Operator:
-        left, right = wanted.inputs
+        left, right, *_ = wanted.inputs
         operator = Operator(wanted, self._output, left.slot, self)
         self.operators[operator] = None
         self._taken.add(left.slot)
@@ -82,10 +82,18 @@ class State(MOp):
             else:
                 del self._groups[key]
         if not self._count:
-            self.active.deactivate(self)
+            self.rest()
         if not self.operators:
             self.active.leave(self)
             self._lane.drop(self)
+
+    def wake(self) -> None:
+        """Have right rows come: there are instances now."""
+        self.active.activate(self)
+
+    def rest(self) -> None:
+        """Have no right rows come any more."""
+        self.active.deactivate(self)
 
     def channels(self) -> Iterator[Channel]:
         yield self._output
@@ -129,14 +137,17 @@ class State(MOp):
         for instance in pending:
             self.install(instance)
         if self._count and not had:
-            self.active.activate(self)
+            self.wake()
         elif had and not self._count:
-            self.active.deactivate(self)
+            self.rest()
 
     def install(self, instance: Instance) -> None:
         """Keep an instance, unless nothing can ever meet it."""
         row = instance[0]
         if self._worthy is not None and not self._worthy(row, row, self._constants):
+            return
+        last = self._last_of(row)
+        if last is None:
             return
         key = None
         if self._left_key is not None:
@@ -149,19 +160,21 @@ class State(MOp):
         else:
             group.append(instance)
         self._count += 1
-        if self._bound is not None and self._eviction is None:
-            self._evict_after(row[0] + self._bound)
+        if self._bounds and self._eviction is None:
+            self._evict_after(last)
 
     def evict(self, watermark: int) -> None:
-        """Drop instances whose duration would be too long for any row from the watermark on."""
-        assert self._bound is not None
-        oldest, nearest = watermark - self._bound, END
+        """Drop instances that no row from the watermark on can meet: their time has passed."""
+        nearest = END
         self._eviction = None
         had = self._count
         for key, group in list(self._groups.items()):
-            kept = [instance for instance in group if instance[0][0] >= oldest]
-            if kept:
-                nearest = min(nearest, min(instance[0][0] for instance in kept))
+            kept = []
+            for instance in group:
+                last = self._last_of(instance[0])
+                if last is not None and last >= watermark:
+                    kept.append(instance)
+                    nearest = min(nearest, last)
             if len(kept) < len(group):
                 self._count -= len(group) - len(kept)
                 if kept:
@@ -169,9 +182,9 @@ class State(MOp):
                 else:
                     del self._groups[key]
         if had and not self._count:
-            self.active.deactivate(self)
+            self.rest()
         if self._count:
-            self._evict_after(nearest + self._bound)
+            self._evict_after(nearest)
 
     def dump(self, number: Number) -> Saved:
         owners = {operator.slot: number(operator) for operator in self.operators}
@@ -184,7 +197,7 @@ class State(MOp):
         had = self._count
         self.install((row, members_of(sorted(operator.slot for operator in operators))))
         if self._count and not had:
-            self.active.activate(self)
+            self.wake()
 
     def _pend(self, row: Row, members: Members) -> None:
         self._pending.append((row, members))
@@ -203,22 +216,26 @@ class State(MOp):
         if group is None:
             return []
         found: list[Instance] = self._scan(group, row, self._constants)
-        if found:
-            if len(found) == len(group):
-                self._met[key] = None
-            else:
-                met = self._met.setdefault(key, set())
-                if met is not None:
-                    met.update(map(id, found))
-            if not self._touched:
-                self._touched = True
-                self._lane.touch(self)
+        self._note(key, found)
         return found
+
+    def _note(self, key: Any, found: list[Instance]) -> None:
+        """Note that instances of a group are met: they leave when the epoch ends."""
+        if not found:
+            return
+        if len(found) == len(self._groups[key]):
+            self._met[key] = None
+        else:
+            met = self._met.setdefault(key, set())
+            if met is not None:
+                met.update(map(id, found))
+        if not self._touched:
+            self._touched = True
+            self._lane.touch(self)
 
     def _evict_after(self, time: int) -> None:
         """Look for dead instances after a time; later by half the bound, so that it pays."""
-        assert self._bound is not None
-        self._eviction = time + self._bound // 2
+        self._eviction = time + min(bound for _, bound in self._bounds) // 2
         self._lane.evict_at(self._eviction, self)
 
     def indexes(self) -> str:
@@ -229,8 +246,9 @@ class State(MOp):
             found.append(f"AN-index on {count}")
         if self._left_key is not None:
             found.append("AI-index on dynamic equality")
-        if self._bound is not None:
-            found.append(f"instances are dropped after {self._bound} ticks")
+        if self._bounds:
+            bound = min(bound for _, bound in self._bounds)
+            found.append(f"instances are dropped after {bound} ticks")
         return "; ".join(found)
 
     # -- the filter predicate --------------------------------------------------------------
@@ -243,18 +261,24 @@ class State(MOp):
         self._left_key: Callable[[Row], Any] | None = None
         self._right_key: Callable[[Row], Any] | None = None
         self._several = False
-        self._bound: int | None = None
+        self._bounds: list[tuple[int, int]] = []  # (place in an instance, how long after it)
+        self._last_of = _last_of(self._bounds)
+        self.joined: tuple[int, ...] | None = None  # columns of the AI-index
         if len(shape.disjuncts) != 1:
             self._scan = shape.instances()
             return
         disjunct = shape.disjuncts[0]
-        bounds = [self._constants[slot] for slot in disjunct.bounds]
-        bounds = [bound for bound in bounds if is_proper(bound, False)]
-        if bounds:
-            self._bound = int(max(0, min(bounds)))
+        by_place: dict[int, int] = {}
+        for place, slot in disjunct.bounds:
+            bound = self._constants[slot]
+            if is_proper(bound, False):
+                by_place[place] = max(0, min(bound, by_place.get(place, END)))
+        self._bounds = list(by_place.items())
+        self._last_of = _last_of(self._bounds)
         answered = frozenset(literal for _, _, literal in disjunct.equalities if index.indexed)
         if disjunct.joins and index.instance_index:
-            self._left_key = values_of([left for left, _, _ in disjunct.joins])
+            self.joined = tuple(left for left, _, _ in disjunct.joins)
+            self._left_key = values_of(self.joined)
             self._right_key = values_of([right for _, right, _ in disjunct.joins])
             self._several = len(disjunct.joins) > 1
             answered |= {literal for _, _, literal in disjunct.joins}
@@ -266,3 +290,20 @@ class State(MOp):
             self._worthy = shape.some(older)
             answered |= newer | older
         self._scan = shape.instances(answered)
+
+
+def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:
+    """Return a function to the time until which an instance may be met; None: it never is."""
+    if not bounds:
+        return lambda row: END
+    if len(bounds) == 1 and bounds[0][0] == 0:
+        longest = bounds[0][1]
+        return lambda row: row[0] + longest
+
+    def last(row: Row) -> Any:
+        found = [(row[place], bound) for place, bound in bounds]
+        if any(begin is None for begin, _ in found):
+            return None
+        return min(begin + bound for begin, bound in found)
+
+    return last

@@ -12,6 +12,7 @@ from tests.benchmarks import (
     double_top,
     feed_patterns,
     mmqjp_flat,
+    next_cep,
     pipeline,
     rss,
     rumor,
@@ -32,6 +33,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         feed_patterns,
         rumor,
         sase,
+        next_cep,
     )
 }
 

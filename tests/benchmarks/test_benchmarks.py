@@ -198,6 +198,8 @@ def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> N
         "double-top",
         "feed-patterns",
         "rumor",
+        "sase",
+        "next",
     ]
 
 

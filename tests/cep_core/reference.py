@@ -67,6 +67,7 @@ class World(NamedTuple):
     lateness: int = 0  # of the query's ordered operators
     registered: int = 0
     clocks: Sequence[float] = ()  # after each input
+    items: Mapping[int, Any] = {}  # of the tuples that an `Every` goes through
 
 
 def evaluate(
@@ -140,8 +141,10 @@ def sources(node: algebra.Node) -> tuple[algebra.Node, ...]:
             return (node.source,)
         case algebra.Union() | algebra.Sequence() | algebra.Iterate() | algebra.WindowJoin():
             return (node.left, node.right)
-        case algebra.Absence():
+        case algebra.Absence() | algebra.Unless():
             return (node.left, node.right)
+        case algebra.Successor() | algebra.Repeat():
+            return (node.left, node.right, *(guard.source for guard in node.guards))
         case algebra.SequenceScan():
             return node.inputs
         case algebra.Negation():
@@ -186,6 +189,12 @@ def _rows(node: algebra.Node, world: World) -> list[Seen]:
             return _window_join(node, world)
         case algebra.Absence():
             return _timed(_absence(node, world), world)
+        case algebra.Successor():
+            return _timed(_successors(node, world), world)
+        case algebra.Repeat():
+            return _timed(_repeated(node, world), world)
+        case algebra.Unless():
+            return _timed(_unless(node, world), world)
         case algebra.SequenceScan():
             return _timed(_sequence_scan(node, world), world)
         case algebra.Negation():
@@ -365,6 +374,80 @@ def _absence(node: algebra.Absence, world: World) -> list[Row]:
     return found
 
 
+def _successors(node: algebra.Successor, world: World) -> list[Row]:
+    """Return ;φ of NEXT CEP: each left row with all of SUCC, unless a guard's row is between."""
+    lefts, rights, *guards = _in_order(node, world)
+    found = []
+    for a, b in _first(node.predicate, node.rank, lefts, rights, world):
+        kept = [value(one, a, b, world) for one in node.kept]
+        if not _ended(a, b, node.guards, guards, world):
+            found.append((*_span(a, b), *a[VALUES:], *b[VALUES:], *kept))
+    return found
+
+
+def _repeated(node: algebra.Repeat, world: World) -> list[Row]:
+    """Return the runs of two events and more: one step after the other."""
+    lefts, rights, *guards = _in_order(node, world)
+    found: list[Row] = []
+    runs = lefts
+    while runs:
+        pairs = [
+            (a, b)
+            for a, b in _first(node.filter, node.rank, runs, rights, world)
+            if holds(node.rebind, a, b, world) and not _ended(a, b, node.guards, guards, world)
+        ]
+        runs = [
+            (*_span(a, b), *[value(one, a, b, world) for one in node.columns]) for a, b in pairs
+        ]
+        found += runs
+    return found
+
+
+def _first(
+    predicate: Expression,
+    rank: Expression | None,
+    lefts: Sequence[Row],
+    rights: Sequence[Row],
+    world: World,
+) -> list[tuple[Row, Row]]:
+    """Return each left row with those of its earliest right rows whose rank is least."""
+    pairs = _earliest(predicate, lefts, rights, world)
+    if rank is None:
+        return pairs
+    ranked = [(a, b, _ranked(value(rank, None, b, world))) for a, b in pairs]
+    return [(a, b) for a, b, own in ranked if own == min(r for c, _, r in ranked if c is a)]
+
+
+def _ranked(rank: Any) -> tuple[bool, Any]:
+    """Return a rank as something that has an order: null and NaN first."""
+    return (True, rank) if _is_proper(rank) else (False, None)
+
+
+def _ended(
+    a: Row,
+    b: Row,
+    guards: Sequence[algebra.Guard],
+    rows: Sequence[Sequence[Row]],
+    world: World,
+) -> bool:
+    """Return whether a guard's row begins after a and ends before b, or when b does."""
+    return any(
+        a[1] < z[0] and z[1] <= b[1] and holds(guard.predicate, a, z, world)
+        for guard, zs in zip(guards, rows, strict=True)
+        for z in zs
+    )
+
+
+def _unless(node: algebra.Unless, world: World) -> list[Row]:
+    """Return the left rows that no right row ends together with."""
+    lefts, rights = _in_order(node, world)
+    return [
+        a
+        for a in lefts
+        if not any(b[1] == a[1] and holds(node.predicate, a, b, world) for b in rights)
+    ]
+
+
 def _sequence_scan(node: algebra.SequenceScan, world: World) -> list[Row]:
     """SEQ without runs, by any or the next match; `sase_reference` defines the rest."""
     assert node.strategy in ("any", "next")
@@ -464,6 +547,9 @@ _ORDERED = (
     algebra.InstanceAggregate,
     algebra.WindowAggregate,
     algebra.Absence,
+    algebra.Successor,
+    algebra.Repeat,
+    algebra.Unless,
     algebra.SequenceScan,
     algebra.Negation,
 )
@@ -471,6 +557,7 @@ _FORGETTING = (
     algebra.InstanceAggregate,
     algebra.WindowAggregate,
     algebra.Absence,
+    algebra.Unless,
     algebra.Negation,
 )
 
@@ -480,7 +567,8 @@ def _in_order(node: algebra.Node, world: World) -> list[list[Row]]:
     found = []
     for source in sources(node):
         rows = _rows(source, world)
-        if isinstance(node, _FORGETTING) or _has(node, algebra.WindowJoin):
+        guarded = isinstance(node, algebra.Successor | algebra.Repeat) and bool(node.guards)
+        if guarded or isinstance(node, _FORGETTING) or _has(node, algebra.WindowJoin):
             rows = _since(rows, world.registered)
         found.append([row for row, _, clock in rows if row[1] >= clock - world.lateness])
     return found
@@ -529,6 +617,8 @@ def holds(node: Expression, first: Row | None, second: Row, world: World) -> boo
             return any(holds(item, first, second, world) for item in items)
         case expressions.Not(item):
             return not holds(item, first, second, world)
+        case expressions.Every(names, over, condition):
+            return _every(names, over, condition, first, second, world)
         case expressions.Compare(comparison, left, right):
             a, b = value(left, first, second, world), value(right, first, second, world)
             return _is_proper(a) and _is_proper(b) and bool(_COMPARISONS[comparison](a, b))
@@ -549,8 +639,19 @@ def value(node: Expression, first: Row | None, second: Row, world: World) -> Any
             return world.parameters[number]
         case expressions.Duration():
             return second[1] - (second if first is None else first)[0]
+        case expressions.Time(side, edge):
+            row = first if side == 1 else second
+            assert row is not None
+            return row[0 if edge == "begin" else 1]
         case expressions.Missing():
             return None
+        case expressions.Item(name):
+            return world.items[name]
+        case expressions.Items(items):
+            return tuple([value(one, first, second, world) for one in items])
+        case expressions.Latest(operand):
+            last = value(operand, first, second, world)
+            return last[-1] if last else None
         case expressions.Negative(operand):
             return _applied(operator.neg, [value(operand, first, second, world)])
         case expressions.Arithmetic(symbol, left, right):
@@ -559,10 +660,34 @@ def value(node: Expression, first: Row | None, second: Row, world: World) -> Any
         case expressions.Call(name, arguments):
             operands = [value(one, first, second, world) for one in arguments]
             return _applied(world.functions[name].call, operands)
-        case expressions.Compare() | expressions.And() | expressions.Or() | expressions.Not():
+        case (
+            expressions.Compare()
+            | expressions.And()
+            | expressions.Or()
+            | expressions.Not()
+            | expressions.Every()
+        ):
             return holds(node, first, second, world)
         case _:
             assert_never(node)
+
+
+def _every(
+    names: Sequence[int],
+    over: Sequence[Expression],
+    condition: Expression,
+    first: Row | None,
+    second: Row,
+    world: World,
+) -> bool:
+    """Return whether an atom holds of all items."""
+    tuples = [value(one, first, second, world) for one in over]
+    if any(one is None for one in tuples):
+        return False
+    return all(
+        holds(condition, first, second, world._replace(items=dict(zip(names, items, strict=True))))
+        for items in zip(*tuples, strict=False)
+    )
 
 
 def _applied(function: Callable[..., Any], operands: Sequence[Any]) -> Any:

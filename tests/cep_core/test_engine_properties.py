@@ -25,6 +25,7 @@ from cep_core.mop import Wanted
 from cep_core.operators.absence import Absence
 from cep_core.operators.active import ActiveIndex
 from cep_core.operators.state import Instance
+from cep_core.operators.succession import Successor
 from cep_core.plan import Builder, Plan
 from cep_core.runtime import Lane
 from tests.cep_core.reference import Input, evaluate, results, sources
@@ -142,6 +143,10 @@ def resolved(node: Node, published: Mapping[str, Node]) -> Node:
         for name in ("source", "left", "right")
         if hasattr(node, name)
     }
+    if isinstance(node, algebra.Successor | algebra.Repeat):
+        parts["guards"] = tuple(
+            replace(guard, source=resolved(guard.source, published)) for guard in node.guards
+        )
     if isinstance(node, algebra.SequenceScan | algebra.Negation):
         parts["inputs"] = tuple([resolved(one, published) for one in node.inputs])
     return replace(node, **parts)
@@ -211,6 +216,11 @@ def features(program: Program) -> set[str]:
                 found.add(type(node).__name__)
                 if isinstance(node, algebra.Absence) and node.otherwise:
                     found.add("otherwise")
+                if isinstance(node, algebra.Successor | algebra.Repeat):
+                    found |= {"guarded"} if node.guards else set()
+                    found |= {"ranked"} if node.rank is not None else set()
+                if isinstance(node, algebra.Successor) and node.kept:
+                    found.add("kept")
                 for name in ("predicate", "filter", "rebind"):
                     predicate = getattr(node, name, TRUE)
                     found |= {type(part).__name__ for part in walk(predicate)}
@@ -242,8 +252,10 @@ def features_of_events(events: Sequence[Event]) -> set[str]:
 FEATURES = {
     *("Stream", "Select", "Project", "Union", "Sequence", "Iterate"),
     *("InstanceAggregate", "WindowAggregate", "WindowJoin", "Absence", "otherwise"),
+    *("Successor", "Repeat", "Unless", "guarded", "ranked", "kept"),
     *("SequenceScan", "Negation"),
     *("Or", "And", "Not", "Compare", "Call", "Arithmetic", "Duration", "Missing"),
+    *("Time", "Items", "Latest", "Every"),
     *("interval", "simultaneous", "out of order", "null", "NaN", "of two streams"),
     *("Unregister", "Advance", "registered midway", "published"),
 }
@@ -476,6 +488,21 @@ def any_expectation(wanted: Wanted) -> Hashable:
     return (wanted.kind, wanted.inputs, wanted.width) if wanted.kind == "absence" else wanted
 
 
+def any_succession(wanted: Wanted) -> Hashable:
+    """Successions of equal width over the same streams are one."""
+    return (wanted.kind, wanted.inputs, wanted.width) if wanted.kind == "successor" else wanted
+
+
+def any_repetition(wanted: Wanted) -> Hashable:
+    """Steps of iterations over the same streams are one."""
+    return (wanted.kind, wanted.inputs) if wanted.kind == "repeat" else wanted
+
+
+def any_exception(wanted: Wanted) -> Hashable:
+    """Exceptions over the same streams are one."""
+    return (wanted.kind, wanted.inputs) if wanted.kind == "unless" else wanted
+
+
 WRONG = [
     (any_predicate, "select"),
     (any_sequence, "sequence"),
@@ -483,6 +510,9 @@ WRONG = [
     (any_window, "join"),
     (any_registration, "aggregate"),
     (any_expectation, "absence"),
+    (any_succession, "successor"),
+    (any_repetition, "repeat"),
+    (any_exception, "unless"),
 ]
 
 
@@ -594,6 +624,45 @@ def test_a_wrong_absence_is_caught(wrong: type[Absence]) -> None:
 
     setting = Setting(builders={"absence": build})
     caught(lambda program: outputs(program, setting), "absence")
+
+
+class Unranked(Successor):
+    """All simultaneous rows are successors."""
+
+    def _rank_of(self, row: Row) -> tuple[bool, Any]:
+        return (False, None)
+
+
+class Unconsumed(Successor):
+    """An instance goes on after its match."""
+
+    def _note(self, key: Any, found: list[Instance]) -> None:
+        return
+
+
+class Unguarded(Successor):
+    """A guard that is simultaneous with the successor comes too late."""
+
+    def flush(self, now: int) -> None:
+        self._cancelled.clear()
+        super().flush(now)
+
+
+class Early(Successor):
+    """A right row may begin when the instance ends."""
+
+    def match(self, row: Row) -> None:
+        super().match((row[0] + 1, *row[1:]))
+
+
+@pytest.mark.parametrize("wrong", [Unranked, Unconsumed, Unguarded, Early])
+def test_a_wrong_succession_is_caught(wrong: type[Successor]) -> None:
+    def build(plan: Plan, wanted: Wanted, number: int) -> Successor:
+        rights = [plan.active(source, cast(Lane, wanted.lane)) for source in wanted.inputs[1:]]
+        return wrong(wanted, number, wanted.inputs[0].wanted.width, rights)
+
+    setting = Setting(builders={"successor": build})
+    caught(lambda program: outputs(program, setting), "successor")
 
 
 @pytest.mark.parametrize("fault", [wider, closed, dropped, one_sided])

@@ -231,6 +231,9 @@ class _Streams:
     def names(self) -> Sequence[str]:
         return ("R", "S")
 
+    def rate(self, name: str) -> float | None:
+        return None
+
 
 def _absence(query: Query) -> algebra.Absence:
     """Return NOT FOLLOWED BY as a node, its literals as constants."""

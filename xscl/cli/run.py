@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from feeds.documents import Document
+from xscl.cli.events import SPOKEN, Asked, run_events
 from xscl.cli.inputs import instant, load, sources
 from xscl.cli.options import At, Native
 from xscl.cli.output import (
@@ -60,6 +61,24 @@ def run(
     strict: Annotated[
         bool, typer.Option("--strict", help="Fail if anything could not be read.")
     ] = False,
+    language: Annotated[
+        str | None,
+        typer.Option(
+            "--language", metavar="|".join(SPOKEN), help="Event queries over files of events."
+        ),
+    ] = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", metavar="FILE", help="With --language: what the streams hold."),
+    ] = None,
+    time: Annotated[
+        str | None,
+        typer.Option("--time", metavar="COLUMN", help="With --language: when events were."),
+    ] = None,
+    unit: Annotated[
+        str | None,
+        typer.Option("--unit", metavar="us|ms|s", help="With --language: of times in numbers."),
+    ] = None,
 ) -> None:
     """Run queries over files and print their matches.
 
@@ -69,13 +88,27 @@ def run(
     dates of feed items, and for all others --at or the time of the file, so
     FOLLOWED BY between files needs files of different times.
 
+    With --language the inputs are events: CSV with a heading, JSON lines, or
+    XML whose root has an element for each; - is standard input. An input
+    belongs to the stream that --stream gives it, or to that of its own name.
+    Columns have the types of --schema (SOURCE trades (coin str, price float)),
+    or those that all their values have.
+
     \b
     Example:
       xscl run -q 'S//book->b[./title->t] FOLLOWED BY{t=u, 30 d} S//blog->c[./title->u]' documents/
       xscl run -q @storms.xscl --stream weather=weather.rss --stream ferry=ferry.atom --format jsonl
+      xscl run --language eql -q 'SELECT * FROM t A ; t B WHERE FILTER(A.acc = B.acc)' t.csv
     """
     if not query:
         raise Misuse("there is no query to run", hint="give one with -q, or a file with -q @FILE")
+    if language is not None:
+        _refuse("--language", {"--at": at, "--native": native, "--format": form is Format.XML})
+        paths, as_json = [str(one) for one in inputs or []], as_json or form is Format.JSONL
+        asked = Asked(language, query, paths, stream or [], schema, time, unit or "us")
+        run_events(asked, strict=strict, as_json=as_json)
+        return
+    _refuse("documents", {"--schema": schema, "--time": time, "--unit": unit})
     with Engine() as engine:
         for number, given in enumerate(query, 1):
             text = query_text(given)
@@ -93,6 +126,13 @@ def run(
         complain(f"no match among {len(loaded.documents)} documents")
     not_read = loaded.refused + refused
     _judge(len(loaded.documents) - refused, not_read, strict=strict)
+
+
+def _refuse(what: str, options: Mapping[str, object]) -> None:
+    """Raise Misuse for an option that means nothing here."""
+    for name, value in options.items():
+        if value:
+            raise Misuse(f"{name} means nothing with {what}")
 
 
 def _streams(engine: Engine) -> set[str]:

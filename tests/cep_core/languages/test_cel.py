@@ -71,6 +71,9 @@ class Streams:
     def names(self) -> Iterable[str]:
         return SCHEMAS
 
+    def rate(self, name: str) -> float | None:
+        return None
+
 
 def prepared(text: str) -> Prepared:
     return prepare(text, Streams(), TICKS, FUNCTIONS)

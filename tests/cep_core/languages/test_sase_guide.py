@@ -41,4 +41,5 @@ def test_the_options_are_those_that_there_are() -> None:
     assert known == set(Options.__dataclass_fields__) - {
         "active_node_index",
         "active_instance_index",
+        "rewriting",
     }

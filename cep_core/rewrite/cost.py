@@ -1,0 +1,108 @@
+"""What patterns cost: rates, detection times and bursts of their operators.
+
+Schultz-Møller, Migliavacca and Pietzuch 2009, section 4.2 and Table 1.  Rates are the worst case:
+predicates are thought to let everything pass.  Costs are events handled in a second, and compare
+patterns with one another; they are no processor time.  An iteration has no bound and so no cost.
+
+Differs from Table 1: the burst size of a union is printed as b_size(E1) b_rate(E1) + b_size(E2)
+b_rate(E2), which is a rate; the mean size of its bursts is that divided by its burst rate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias, assert_never
+
+from cep_core.rewrite.pattern import After, Either, Except, Next, Pattern, Plus, Source
+
+Rates: TypeAlias = Mapping[str, float]  # events in a second, by stream
+Combination: TypeAlias = "Callable[[Estimate, Estimate], Estimate]"
+
+
+class Estimate(NamedTuple):
+    """The rate μ of an operator, the time DT between its events, its bursts, its cost.
+
+    The cost is that of the operator and all below it.
+    """
+
+    rate: float
+    time: float
+    burst_size: float
+    burst_rate: float
+    cost: float = 0.0
+
+
+def of_source(rate: float) -> Estimate:
+    """Return the estimate of a source: single events, as a Poisson process has them."""
+    return Estimate(rate, 1 / rate, 1.0, rate)
+
+
+def filtered(one: Estimate) -> Estimate:
+    """Return the estimate of E with a predicate."""
+    return one._replace(cost=one.cost + one.rate)
+
+
+def united(one: Estimate, other: Estimate) -> Estimate:
+    """Return the estimate of E1|E2."""
+    burst_rate = one.burst_rate + other.burst_rate
+    handled = one.burst_size * one.burst_rate + other.burst_size * other.burst_rate
+    rate = one.rate + other.rate
+    cost = one.cost + other.cost + rate
+    return Estimate(rate, 1 / burst_rate, handled / burst_rate, burst_rate, cost)
+
+
+def followed(one: Estimate, other: Estimate) -> Estimate:
+    """Return the estimate of E1;E2.
+
+    Each E1 is handled; each burst of E2 meets the instances that have gathered since the last; and
+    what comes of E2 without any E1 before it is handled for nothing.
+    """
+    waiting = other.time / one.time * one.burst_size
+    in_vain = max(other.burst_rate - one.burst_rate, 0) * other.burst_size
+    own = one.rate + waiting * other.burst_size * other.burst_rate + in_vain
+    return Estimate(
+        one.rate,
+        one.time + other.time,
+        one.burst_size * one.burst_rate * other.time,
+        1 / max(one.time, other.time),
+        one.cost + other.cost + own,
+    )
+
+
+def excepted(one: Estimate, other: Estimate) -> Estimate:
+    r"""Return the estimate of E1\E2."""
+    return one._replace(cost=one.cost + other.cost + one.rate + other.rate)
+
+
+def delayed(one: Estimate, seconds: float) -> Estimate:
+    """Return the estimate of E@time."""
+    return one._replace(time=one.time + seconds, cost=one.cost + one.rate)
+
+
+def estimate(pattern: Pattern, rates: Rates) -> Estimate | None:
+    """Return the estimate of a pattern; None if it has no bound, or a rate is not known."""
+    match pattern:
+        case Source(stream, _, filters):
+            rate = rates.get(stream)
+            if not rate:
+                return None
+            found = of_source(rate)
+            return filtered(found) if filters else found
+        case Next(left, right):
+            return _both(left, right, rates, followed)
+        case Either(left, right):
+            return _both(left, right, rates, united)
+        case Except(inner, other):
+            return _both(inner, other, rates, excepted)
+        case After(inner):
+            below = estimate(inner, rates)
+            return None if below is None else delayed(below, 0.0)  # the time is a query's literal
+        case Plus():
+            return None
+        case _:
+            assert_never(pattern)
+
+
+def _both(one: Pattern, other: Pattern, rates: Rates, combined: Combination) -> Estimate | None:
+    first, second = estimate(one, rates), estimate(other, rates)
+    return None if first is None or second is None else combined(first, second)

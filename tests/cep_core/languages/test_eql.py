@@ -1,0 +1,355 @@
+r"""EQL beside what the definitions say: sharing, time, other languages, what stays in memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import cep_core
+from cep_core.events import Event
+from cep_core.rewrite.cost import Estimate, followed, of_source
+from cep_core.rewrite.nexts import figure_5, optimal_next
+
+AMOUNT: Mapping[str, type] = {"acc": str, "amount": float}
+
+
+def engine(**streams: Mapping[str, type]) -> cep_core.Engine:
+    core = cep_core.Engine(ticks_per_second=1)
+    for name, attributes in streams.items():
+        core.stream(name, attributes)
+    return core
+
+
+def found(core: cep_core.Engine, query: str, events: Sequence[Event]) -> list[tuple[Any, ...]]:
+    core.register("q", query, language="eql")
+    return [event.values for _, event in [*core.push(events), *core.close()]]
+
+
+def pay(account: str, amount: float | None, time: int, stream: str = "t") -> Event:
+    return Event(stream, (account, amount), time)
+
+
+# -- SELECT --------------------------------------------------------------------------------
+
+
+def test_items_of_select() -> None:
+    core = engine(t=AMOUNT)
+    query = "SELECT A.acc, A.amount + B.amount AS sum, B.acc AS other FROM t A ; t B"
+    assert found(core, query, [pay("a", 1, 1), pay("b", 2, 2)]) == [("a", 3, "b")]
+    assert core.query("q").schema.names == ("A_acc", "sum", "other")
+
+
+def test_all_of_a_run_and_its_last() -> None:
+    core = engine(t=AMOUNT)
+    query = "SELECT ALL(A.acc) AS ids, A.amount FROM t A+"
+    events = [pay("a", 1, 1), pay("b", 2, 2)]
+    assert sorted(found(core, query, events)) == [(("a",), 1), (("a", "b"), 2), (("b",), 2)]
+
+
+def test_all_of_a_single_event_is_one_value() -> None:
+    query = "SELECT ALL(A.acc) AS ids, B.acc FROM t A ; t B"
+    assert found(engine(t=AMOUNT), query, [pay("a", 1, 1), pay("b", 2, 2)]) == [(("a",), "b")]
+
+
+def test_a_pattern_that_publishes_is_read_by_others() -> None:
+    core = engine(t=AMOUNT)
+    core.register("pairs", "SELECT A.acc, B.amount FROM t A ; t B PUBLISH Pairs", language="eql")
+    core.register("cel", "SELECT A_acc FROM FILTER{B_amount > 1}(Pairs)")
+    core.register("eql", "SELECT * FROM Pairs P WHERE P.B_amount > 1", language="eql")
+    matches = [*core.push([pay("a", 1, 1), pay("b", 2, 2), pay("c", 1, 3)]), *core.close()]
+    assert Counter(name for name, _ in matches) == {"pairs": 2, "cel": 1, "eql": 1}
+
+
+# -- conditions ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        *("A.amount / 0 > 1", "A.amount / 0 <> 1", "A.amount / (B.amount - 2) >= 0"),
+        *("-(A.amount / 0) < 1", "ALL(A.amount) / 0 > B.amount"),
+    ],
+)
+def test_what_is_undefined_makes_its_comparison_false(condition: str) -> None:
+    events = [pay("a", 1, 1), pay("b", 2, 2)]
+    query = f"SELECT * FROM t A ; t B WHERE {condition}"
+    assert found(engine(t=AMOUNT), query, events) == []
+    both = f"SELECT * FROM t A ; t B WHERE {condition} OR A.amount = 1"
+    assert len(found(engine(t=AMOUNT), both, events)) == 1
+
+
+def test_prev_is_vacuously_true_before_there_is_one() -> None:
+    query = "SELECT ALL(A.amount) AS amounts FROM t A+ WHERE PREV(A.amount) < A.amount"
+    events = [pay("a", 1, 1), pay("a", 3, 2), pay("a", 2, 3), pay("a", None, 4)]
+    assert sorted(found(engine(t=AMOUNT), query, events), key=str) == [
+        *(((1, 3),), ((1,),), ((2,),), ((3,),), ((None,),))
+    ]
+
+
+def test_a_filter_of_a_run_skips_a_test_ends() -> None:
+    events = [pay("a", 1, 1), pay("b", 9, 2), pay("a", 2, 3)]
+    query = "SELECT ALL(A.amount) AS amounts FROM t A+ WHERE {}"
+    skipped = found(engine(t=AMOUNT), query.format("FILTER(PREV(A.acc) = A.acc)"), events)
+    ended = found(engine(t=AMOUNT), query.format("PREV(A.acc) = A.acc"), events)
+    assert sorted(skipped) == [((1,),), ((1, 2),), ((2,),), ((9,),)]
+    assert sorted(ended) == [((1,),), ((2,),), ((9,),)]
+
+
+def test_a_condition_on_a_run_alone_is_tried_at_each_of_its_events() -> None:
+    """There ALL is what came before; compared with another event it is the whole run."""
+    events = [pay("ab", 1, 1), pay("ca", 1, 2), pay("b", 1, 3), pay("x", 1, 4)]
+    query = "SELECT ALL(A.acc) AS ids FROM t A+ WHERE ALL(A.acc) CONTAINS 'a'"
+    assert sorted(found(engine(t=AMOUNT), query, events)) == [
+        *((("ab",),), (("ab", "ca"),), (("ab", "ca", "b"),), (("b",),), (("ca",),)),
+        *((("ca", "b"),), (("x",),)),
+    ]
+    query = "SELECT ALL(A.acc) AS ids, B.acc FROM t A+ ; t B WHERE ALL(A.acc) > B.acc"
+    assert found(engine(t=AMOUNT), query, events) == [(("ca",), "b")]
+
+
+# -- alternatives --------------------------------------------------------------------------
+
+
+def test_alternatives_may_share_an_alias() -> None:
+    core = engine(visa=AMOUNT, master=AMOUNT)
+    query = (
+        "SELECT * FROM (visa A | master A) ; (visa B | master B)"
+        " WHERE FILTER(A.acc = B.acc), A.amount < 10, B.amount > 100"
+    )
+    events = [pay("a", 1, 1, "visa"), pay("b", 1, 2, "master"), pay("a", 200, 3, "master")]
+    assert found(core, query, events) == [("a", 1, "a", 200)]
+
+
+def test_an_alternative_that_did_not_occur_is_null() -> None:
+    core = engine(t=AMOUNT, u={"n": int})
+    query = "SELECT A.acc, B.n, C.acc AS last FROM (t A | u B) ; t C"
+    events = [pay("a", 1, 1), Event("u", (7,), 2), pay("c", 1, 3)]
+    assert set(found(core, query, events)) == {("a", None, "c"), (None, 7, "c")}
+
+
+def test_conditions_of_one_alternative_concern_it_alone() -> None:
+    core = engine(t=AMOUNT, u={"n": int})
+    query = "SELECT A.acc, B.n FROM t A | u B WHERE A.amount > 1"
+    events = [pay("a", 1, 1), Event("u", (7,), 2), pay("c", 2, 3)]
+    assert found(core, query, events) == [(None, 7), ("c", None)]
+
+
+# -- the plan ------------------------------------------------------------------------------
+
+
+def test_queries_of_one_shape_are_prepared_once_and_share_what_is_equal() -> None:
+    core = engine(t=AMOUNT)
+    text = "SELECT * FROM t A ; t B WHERE FILTER(A.acc = B.acc), B.amount > {}"
+    for number in range(50):
+        core.register(f"q{number}", text.format(number), language="eql")
+    assert len({id(core.query(name).compiled) for name in core.queries}) == 1
+    stats = core.stats()
+    assert stats["operators"] == 1 + 2 * 50
+    for name in core.queries:
+        core.unregister(name)
+    left = core.stats()
+    assert left["operators"] == left["mops"] == left["channels"] == left["index_entries"] == 0
+
+
+def test_explain() -> None:
+    core = cep_core.Engine(ticks_per_second=1)
+    for name, rate in (("a", 64.0), ("b", 1.0), ("c", 32.0), ("z", 2.0)):
+        core.stream(name, {"x": int}, rate=rate)
+    query = (
+        r"SELECT A.x, C.x FROM (a A ; b B ; c C) \ z Z"
+        " WHERE Z.x = A.x, A.x < 5, (A, C) OCCURS WITHIN 1 min"
+    )
+    core.register("q", query, language="eql")
+    assert core.explain("q") == "\n".join(
+        [
+            "q (query 0, eql) reads a, b, c, z",
+            "  rates  a 64, b 1, c 32, z 2 events/s",
+            "  cost 416.015  (((A;B);C)\\Z)  as written",
+            "  select#1.0  FILTER{x < 5}",
+            "      reads a; used by this query only",
+            "      predicate index: sorted list on an inequality",
+            "  successor#2.0  ;{DUR <= 1 min}",
+            "      reads select#1.0, b; used by this query only",
+            "      instances are dropped after 60 ticks",
+            "  successor#3.0  ;{DUR <= 1 min} \\{$2.x = $1.A.x}",
+            "      reads successor#2.0, c, z; used by this query only",
+            "      instances are dropped after 60 ticks; 1 guard",
+            "  project#4.0  SELECT A.x AS A_x, C.x AS C_x",
+            "      reads successor#3.0; used by this query only",
+            "  output  q(A_x int, C_x int)",
+            "  ;: a.t1 < b.t0, b the first such by the timestamps of its parts, the last first"
+            " (of simultaneous b the one that began first; each a is consumed by its first b)",
+            "  \\: no z with a.t1 < z.t0 and z.t1 <= b.t1 (z after what waits and before what"
+            " completes it; a simultaneous z cancels)",
+        ]
+    )
+
+
+def test_rates_are_measured() -> None:
+    core = engine(a={"x": int}, b={"x": int}, c={"x": int})
+    assert core.rates == {}
+    events = [Event("a", (n,), n) for n in range(400)]
+    events += [Event("b", (n,), 20 * n) for n in range(20)]
+    events += [Event("c", (n,), 4 * n) for n in range(100)]
+    core.push(sorted(events, key=lambda one: one.t0))
+    assert core.rates == {"a": 1.0, "b": 2**-4.5, "c": 0.25}
+    core.register("q", "SELECT * FROM a ; b ; c", language="eql")
+    assert "(a;(b;c))  as planned" in core.explain("q")
+    restored = cep_core.Engine.restore(core.snapshot())
+    assert restored.rates == core.rates
+    assert restored.explain("q") == core.explain("q")
+
+
+def test_a_restored_query_keeps_its_plan_whatever_the_rates_are_then() -> None:
+    core = engine(a={"x": int}, b={"x": int}, c={"x": int})
+    core.register("q", "SELECT * FROM a ; b ; c", language="eql")
+    core.push([Event("a", (n,), n) for n in range(100)])
+    core.push([Event("b", (0,), 100), Event("b", (1,), 300), Event("c", (1,), 300)])
+    restored = cep_core.Engine.restore(core.snapshot())
+    assert restored.explain("q") == core.explain("q")
+    last = [Event("c", (2,), 301), Event("c", (2,), 302)]
+    assert core.push(last) == restored.push(last)
+
+
+def test_rewriting_can_be_switched_off() -> None:
+    core = cep_core.Engine(ticks_per_second=1, options=cep_core.Options(rewriting=False))
+    for name, rate in (("a", 64.0), ("b", 1.0), ("c", 32.0)):
+        core.stream(name, {"x": int}, rate=rate)
+    core.register("q", "SELECT * FROM a ; b ; c", language="eql")
+    assert "cost" not in core.explain("q")
+
+
+@given(st.lists(st.sampled_from([1.0, 3.0, 8.0, 40.0, 128.0]), min_size=2, max_size=6))
+@settings(max_examples=60)
+def test_no_form_of_a_sequence_is_cheaper_than_the_optimal_one(rates: list[float]) -> None:
+    """Every form is tried; Figure 5 finds one that is not cheaper."""
+    known = [of_source(rate) for rate in rates]
+
+    def forms(first: int, last: int) -> list[Estimate]:
+        if first == last:
+            return [known[first]]
+        return [
+            followed(one, other)
+            for middle in range(first, last)
+            for one, other in product(forms(first, middle), forms(middle + 1, last))
+        ]
+
+    best = min(one.cost for one in forms(0, len(rates) - 1))
+    assert optimal_next(known, known, followed).cost == best
+    assert figure_5(known, known, followed).cost >= best
+
+
+# -- time and memory -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM t A ; u B ; u C WHERE (A, C) OCCURS WITHIN 10 s",
+        "SELECT * FROM t A ; (t B ; u C) WHERE (A, C) OCCURS WITHIN 10 s",
+        "SELECT * FROM (t A ; t B) ; u C WHERE (B, C) OCCURS WITHIN 10 s",
+        "SELECT * FROM t A+ ; u C WHERE (A, C) OCCURS WITHIN 10 s, PREV(A.acc) <> A.acc",
+        r"SELECT * FROM (t A @ 10 s) \ u C WHERE A.acc = C.acc",
+    ],
+)
+def test_memory_is_bounded_over_ten_windows(query: str) -> None:
+    """The second stream never comes: only time can end what waits."""
+    core = engine(t=AMOUNT, u=AMOUNT)
+    core.register("q", query, language="eql")
+    kept = []
+    for second in range(110):
+        core.push([pay(str(second % 3), 1, second)])
+        kept.append(core.stats()["instances"])
+    assert max(kept[:30]) > 0
+    assert max(kept[30:]) <= max(kept[:30])
+
+
+def test_timers_of_patterns_fire_by_the_watermark() -> None:
+    core = engine(t=AMOUNT, u=AMOUNT)
+    core.register("q", "SELECT * FROM ((t A ; t B) @ 5 s) ; t C", language="eql")
+    core.push([pay("a", 1, 1), pay("b", 1, 2), pay("c", 1, 7), pay("d", 1, 8)])
+    matches = core.advance(to=9)
+    assert [event.values[::2] for _, event in matches] == [("a", "b", "d")]
+
+
+def test_late_events_take_their_place() -> None:
+    core = cep_core.Engine(ticks_per_second=1)
+    core.stream("t", AMOUNT, lateness=5)
+    core.register("q", "SELECT A.acc, B.acc FROM t A ; t B", language="eql")
+    core.push([pay("a", 1, 1), pay("c", 1, 4), pay("b", 1, 2)])
+    assert [event.values for _, event in core.close()] == [("a", "b"), ("b", "c")]
+
+
+# -- other languages -----------------------------------------------------------------------
+
+EVENTS = st.lists(
+    st.tuples(st.sampled_from("tu"), st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 3)),
+    min_size=6,
+    max_size=16,
+)
+SAME = [
+    (
+        "SELECT A.acc, B.acc FROM t A ; u B WHERE FILTER(A.acc = B.acc)",
+        "SELECT acc_1 AS A_acc, acc AS B_acc FROM t NEXT{$1.acc = $2.acc} u",
+    ),
+    (
+        "SELECT A.acc, C.amount FROM t A ; u B ; t C WHERE C.amount > B.amount",
+        "SELECT A_acc, amount AS C_amount FROM FILTER{amount > n}"
+        "((SELECT acc_1 AS A_acc, amount AS n FROM t NEXT u) NEXT t)",
+    ),
+    (
+        "SELECT A.acc, B.amount FROM t A ; t B WHERE (A, B) OCCURS WITHIN 4 s, A.amount >= 1",
+        "SELECT acc_1 AS A_acc, amount AS B_amount FROM FILTER{amount_1 >= 1 AND DUR <= 4 s}"
+        "(t NEXT t)",
+    ),
+    (
+        "SELECT A.acc FROM t A | u A WHERE A.amount = 1",
+        "SELECT acc FROM FILTER{amount = 1}(t UNION u)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("eql", "cel"), SAME)
+def test_next_of_events_that_are_points_is_that_of_cel(eql: str, cel: str) -> None:
+    """Both models agree on the immediate successors where all events have t0 = t1."""
+    matching = 0
+
+    @given(EVENTS)
+    @settings(max_examples=60)
+    def agrees(rows: list[tuple[str, str, int, int]]) -> None:
+        nonlocal matching
+        core = engine(t=AMOUNT, u=AMOUNT)
+        core.register("eql", eql, language="eql")
+        core.register("cel", cel)
+        time, events = 0, []
+        for stream, account, amount, step in rows:
+            time += step
+            events.append(pay(account, amount, time, stream))
+        matches = [*core.push(events), *core.close()]
+        by_name = {
+            name: Counter((e.t0, e.t1, e.values) for own, e in matches if own == name)
+            for name in ("eql", "cel")
+        }
+        assert by_name["eql"] == by_name["cel"]
+        matching += bool(matches)
+
+    agrees()
+    assert matching >= 20
+
+
+def test_next_of_intervals_is_not_that_of_cel() -> None:
+    """Of two that end together CEL takes both, the complete-history model the one that began."""
+    core = engine(t=AMOUNT, u=AMOUNT)
+    core.register("eql", "SELECT A.acc, B.acc FROM t A ; u B", language="eql")
+    core.register("cel", "SELECT acc_1 AS a, acc AS b FROM t NEXT u")
+    core.push([pay("x", 1, 1), Event("u", ("l", 1.0), 2, 5), Event("u", ("s", 1.0), 4, 5)])
+    matches = core.close()
+    assert [(name, event.values[1]) for name, event in matches] == [
+        *(("eql", "l"), ("cel", "l"), ("cel", "s"))
+    ]

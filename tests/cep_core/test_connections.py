@@ -1,0 +1,106 @@
+"""Sources and sinks: the stream definition language, and what passes through them."""
+
+from __future__ import annotations
+
+import pytest
+
+import cep_core
+from cep_core.connections import Connections
+from cep_core.errors import QueryError
+from cep_core.events import Event, Schema
+from cep_core.languages.definitions import Definition, definitions
+
+TEXT = """
+SOURCE t (acc str, amount float) TIME at LATENESS 5 s RATE 2.5; -- transactions
+SINK alerts (acc str, sum float)
+"""
+
+
+def test_definitions() -> None:
+    assert definitions(TEXT, 10) == (
+        Definition("source", "t", Schema(("acc", "amount"), (str, float)), "at", 50, 2.5),
+        Definition("sink", "alerts", Schema(("acc", "sum"), (str, float))),
+    )
+    assert definitions("", 1) == ()
+
+
+FAULTS = """\
+SOURC t (a str)
+    line 1, column 1: SOURCE or SINK is expected here, not 'SOURC'
+      SOURC t (a str)
+      ^^^^^
+SOURCE t
+    line 1, column 9: '(' and the attributes is expected here, not the end
+      SOURCE t
+              ^
+SOURCE t (a strr)
+    line 1, column 13: there is no type strr
+      SOURCE t (a strr)
+                  ^^^^
+      hint: did you mean str?
+SOURCE t (a str, a int)
+    line 1, column 18: there are two attributes a
+      SOURCE t (a str, a int)
+                       ^
+SOURCE t (a str) RATE 5 s
+    line 1, column 23: a rate has no unit: it is in events a second
+      SOURCE t (a str) RATE 5 s
+                            ^^^
+SOURCE t (a str) LATENESS 5
+    line 1, column 27: a duration, such as 5 min, is expected here, not '5'
+      SOURCE t (a str) LATENESS 5
+                                ^
+SINK t (a str) RATE 5
+    line 1, column 16: SOURCE or SINK is expected here, not 'RATE'
+      SINK t (a str) RATE 5
+                     ^^^^
+SOURCE t (a str) SINK t (a str)
+    line 1, column 18: there are two t
+      SOURCE t (a str) SINK t (a str)
+                       ^^^^
+"""
+
+
+def faults() -> list[tuple[str, str]]:
+    found: list[tuple[str, list[str]]] = []
+    for line in FAULTS.splitlines():
+        if line.startswith("    "):
+            found[-1][1].append(line[4:])
+        else:
+            found.append((line, []))
+    return [(text, "\n".join(lines)) for text, lines in found]
+
+
+@pytest.mark.parametrize(("text", "message"), faults())
+def test_message(text: str, message: str) -> None:
+    with pytest.raises(QueryError) as caught:
+        definitions(text, 1)
+    assert str(caught.value) == message
+
+
+def test_what_sources_send_comes_out_of_sinks() -> None:
+    out: list[Event] = []
+    core = cep_core.Engine(ticks_per_second=1)
+    connections = Connections(
+        core,
+        TEXT,
+        {"t": lambda line: Event("t", (line[0], float(line[2:])), 1), "alerts": out.append},
+    )
+    assert core.rates == {"t": 2.5}
+    connections.register("q", "SELECT A.acc, A.amount * 2 AS sum FROM t A PUBLISH alerts", "eql")
+    connections.register("other", "SELECT * FROM t A", "eql")
+    matches = connections.send("t", ["a 1", "b 2.5"])
+    assert len(matches) == 4
+    assert [event.values for event in out] == [("a", 2.0), ("b", 5.0)]
+
+
+def test_what_does_not_fit_a_sink_is_refused() -> None:
+    core = cep_core.Engine(ticks_per_second=1)
+    connections = Connections(core, TEXT)
+    with pytest.raises(cep_core.CepError, match="the sink alerts takes"):
+        connections.register("q", "SELECT A.acc FROM t A PUBLISH alerts", "eql")
+    assert core.queries == ()
+    with pytest.raises(cep_core.CepError, match="there is no source alerts"):
+        connections.send("alerts", [])
+    with pytest.raises(cep_core.CepError, match="there is no source or sink allerts"):
+        Connections(cep_core.Engine(), TEXT, {"allerts": print})

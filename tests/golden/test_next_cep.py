@@ -1,0 +1,357 @@
+r"""The worked examples of NEXT CEP (Schultz-Møller, Migliavacca and Pietzuch, DEBS 2009).
+
+Figures 1 and 4 are pictures that the text describes: Figure 1's events lie one after the other as
+the text has them, and Figure 4's rates are chosen so that the tree and the cost in its caption
+follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+import cep_core
+from cep_core import algebra
+from cep_core.events import Event
+from cep_core.expressions import Constant, Items
+from cep_core.languages.eqlparts import Piece, rank_of
+from cep_core.rewrite.cost import (
+    Estimate,
+    delayed,
+    estimate,
+    excepted,
+    filtered,
+    followed,
+    of_source,
+    united,
+)
+from cep_core.rewrite.nexts import choices, index_of, optimal_next
+from cep_core.rewrite.pattern import Either, Next, Pattern, Source, in_words
+from cep_core.rewrite.rewriting import rewritten
+from tests.cep_core.eql_reference import before
+
+HOUR = 3_600
+FRAUD = """
+SELECT * FROM ( t S1 ; t S2 ; t L )
+WHERE FILTER(S1.acc = S2.acc), FILTER(S2.acc = L.acc),
+      S1.amount < 100 AND S2.amount < 100 AND
+      L.amount > 250 AND (S1, L) OCCURS WITHIN 12 hours
+"""
+LARGE = """
+SELECT * FROM ( t T1; t T2; t T3 )
+WHERE FILTER(T1.acc = T2.acc), FILTER(T2.acc = T3.acc),
+      T1.amount > 1000 AND T2.amount > 1000
+      AND T3.amount > 1000
+"""
+CURRENCIES = """
+SELECT * FROM t T1+; t T2
+WHERE ALL(T1.currency) <> T2.currency
+"""
+Found = list[tuple[int, int, tuple[Any, ...]]]
+
+
+def run(query: str, events: Sequence[Event], **streams: Mapping[str, type]) -> Found:
+    """The matches of a query: when they begin and end, and their values."""
+    core = cep_core.Engine(ticks_per_second=1)
+    for name, attributes in streams.items():
+        core.stream(name, attributes)
+    core.register("q", query, language="eql")
+    found = [event for _, event in [*core.push(events), *core.close()]]
+    return [(event.t0, event.t1 or 0, event.values) for event in found]
+
+
+def ids(query: str, events: str, intervals: Sequence[tuple[int, int]] = ()) -> list[str]:
+    """The matches of a query over streams E1, E2, E3 and Z, as the ids of their events.
+
+    Events are written stream:id, one a tick.
+    """
+    made = []
+    for place, word in enumerate(events.split()):
+        stream, name = word.split(":")
+        t0, t1 = intervals[place] if intervals else (place, place)
+        made.append(Event(stream, (name,), t0, t1))
+    streams = {name: {"id": str} for name in ("E1", "E2", "E3", "E4", "Z")}
+    return ["".join(values) for _, _, values in run(query, made, **streams)]
+
+
+# -- section 3.2 ---------------------------------------------------------------------------
+
+FIGURE_1 = "E1:a E2:b E2:c E2:d E3:e"
+
+
+def test_figure_1_has_three_pairs_and_one_triple() -> None:
+    assert ids("SELECT * FROM E2 ; E3", FIGURE_1) == ["be", "ce", "de"]
+    assert ids("SELECT * FROM E1 ; (E2 ; E3)", FIGURE_1) == ["abe"]
+    assert ids("SELECT * FROM (E1 ; E2) ; E3", FIGURE_1) == ["abe"]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later"), [((2, 6, 8), (3, 6, 8)), ((1, 2, 4, 6, 8), (4, 6, 8))]
+)
+def test_of_composite_events_that_end_together_one_is_the_first(
+    earlier: tuple[int, ...], later: tuple[int, ...]
+) -> None:
+    """The examples of the order of timestamps; ranks are histories from the last time on."""
+
+    def rank(times: tuple[int, ...]) -> Any:
+        pieces = (*(Piece(Constant(time)) for time in reversed(times)), Piece(Items(()), True))
+        core = cep_core.Engine(ticks_per_second=1)
+        stream = algebra.stream("s", cep_core.Schema(("x",), (int,)))
+        core.stream("s", stream.schema)
+        core.register("q", algebra.project(stream, [("rank", rank_of(pieces) or Constant(0))]))
+        (match,) = core.push([Event("s", (0,), 0)])
+        return match.event.values[0]
+
+    assert before(earlier, later)
+    assert not before(later, earlier)
+    assert rank(earlier) < rank(later)
+
+
+def test_the_longer_of_simultaneous_events_began_first() -> None:
+    """[4, 6] comes before [5, 6]: after E1 at 1 it is the immediate successor."""
+    events, times = "E1:a E2:b E2:c", [(1, 1), (5, 6), (4, 6)]
+    assert ids("SELECT * FROM E1 ; E2", events, times) == ["ac"]
+
+
+def test_equal_timestamps_are_all_successors() -> None:
+    events, times = "E1:a E2:b E2:c", [(1, 1), (6, 6), (6, 6)]
+    assert ids("SELECT * FROM E1 ; E2", events, times) == ["ab", "ac"]
+
+
+def test_with_a_filter_between_operands_next_is_not_associative() -> None:
+    r"""FILTER(S2.x = L.x): the first S2 and an L that fits it, or the first pair that fits."""
+    streams = {name: {"x": int} for name in ("A", "B", "C")}
+    events = [
+        Event("A", (0,), 1),
+        Event("B", (1,), 2),
+        Event("B", (2,), 3),
+        Event("C", (2,), 4),
+        Event("C", (1,), 5),
+    ]
+    left = "SELECT * FROM (A S1 ; B S2) ; C L WHERE FILTER(S2.x = L.x)"
+    right = "SELECT * FROM A S1 ; (B S2 ; C L) WHERE FILTER(S2.x = L.x)"
+    assert run(left, events, **streams) == [(1, 5, (0, 1, 1))]
+    assert run(right, events, **streams) == [(1, 4, (0, 2, 2))]
+
+
+def test_where_next_is_not_associative_it_is_not_rewritten() -> None:
+    core = cep_core.Engine(ticks_per_second=1)
+    for name, rate in (("A", 128.0), ("B", 1.0), ("C", 64.0)):
+        core.stream(name, {"x": int}, rate=rate)
+    free = "SELECT * FROM (A S1 ; B S2) ; C L"
+    core.register("free", free, language="eql")
+    core.register("bound", f"{free} WHERE FILTER(S2.x = L.x)", language="eql")
+    assert "(S1;(S2;L))  as planned" in core.explain("free")
+    assert "as planned" not in core.explain("bound")
+
+
+# -- sections 1.1 and 3.4 ------------------------------------------------------------------
+
+TRANSACTION = {"acc": str, "amount": float, "currency": str}
+
+
+def pay(account: str, amount: float, hour: float, currency: str = "EUR") -> Event:
+    return Event("t", (account, amount, currency), round(hour * HOUR))
+
+
+def amounts(found: Found) -> list[tuple[Any, ...]]:
+    return [tuple(v for v in values if not isinstance(v, str)) for _, _, values in found]
+
+
+def test_small_purchases_before_a_large_one() -> None:
+    events = [
+        *(pay("a", 10, 0), pay("b", 20, 1), pay("a", 30, 2), pay("b", 900, 3), pay("a", 300, 4)),
+        *(pay("c", 10, 5), pay("c", 10, 6), pay("c", 300, 17)),
+        *(pay("d", 10, 20), pay("d", 10, 21), pay("d", 300, 32.5)),
+    ]
+    assert amounts(run(FRAUD, events, t=TRANSACTION)) == [(10, 30, 300), (10, 10, 300)]
+
+
+def test_a_large_one_after_exactly_twelve_hours_is_within_them() -> None:
+    events = [pay("c", 10, 0), pay("c", 10, 1), pay("c", 300, 12)]
+    assert len(run(FRAUD, events, t=TRANSACTION)) == 1
+    events[-1] = events[-1]._replace(t0=12 * HOUR + 1)
+    assert run(FRAUD, events, t=TRANSACTION) == []
+
+
+def test_a_transaction_of_another_size_ends_the_detection_that_of_another_card_does_not() -> None:
+    events = [
+        *(pay("a", 10, 0), pay("b", 500, 1), pay("a", 150, 2), pay("a", 20, 3), pay("a", 300, 4)),
+    ]
+    assert run(FRAUD, events, t=TRANSACTION) == []
+
+
+def test_three_consecutive_large_transactions_of_an_account() -> None:
+    events = [
+        *(pay("a", 2_000, 0), pay("b", 5_000, 1), pay("a", 3_000, 2), pay("b", 10, 3)),
+        *(pay("a", 4_000, 4), pay("b", 6_000, 5), pay("b", 7_000, 6), pay("a", 500, 7)),
+        pay("b", 8_000, 8),
+    ]
+    assert amounts(run(LARGE, events, t=TRANSACTION)) == [
+        (2_000, 3_000, 4_000),
+        (6_000, 7_000, 8_000),
+    ]
+
+
+def test_discarded_instances_take_no_memory() -> None:
+    """The query of section 3.4: Cayuga's sequence would keep an instance for each transaction."""
+    core = cep_core.Engine(ticks_per_second=1)
+    core.stream("t", TRANSACTION)
+    core.register("large", LARGE, language="eql")
+    kept = []
+    for second in range(400):
+        core.push([Event("t", ("a", 2_000.0 if second % 2 else 10.0, "EUR"), second)])
+        kept.append(core.stats()["instances"])
+    assert max(kept) <= 3
+    assert kept[-1] <= 3
+
+
+def test_a_currency_that_was_not_used_before() -> None:
+    events = [pay("a", 1, n, currency) for n, currency in enumerate(("EUR", "USD", "EUR", "GBP"))]
+    found = run(CURRENCIES, events, t=TRANSACTION)
+    assert sorted((t0 // HOUR, values[2], values[-1]) for t0, _, values in found) == [
+        (0, ("EUR",), "USD"),
+        (0, ("EUR", "USD", "EUR"), "GBP"),
+        (1, ("USD",), "EUR"),
+        (1, ("USD", "EUR"), "GBP"),
+        (2, ("EUR",), "GBP"),
+    ]
+
+
+# -- the exception -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("query", [r"(E1 ; E2) \ Z", r"E1 ; (E2 \ Z)"])
+@pytest.mark.parametrize(
+    ("events", "times", "found"),
+    [
+        ("Z:z E1:a E2:b", (0, 1, 2), ["ab"]),  # before
+        ("E1:a Z:z E2:b", (0, 0, 2), ["ab"]),  # with what waits
+        ("E1:a Z:z E2:b", (0, 1, 2), []),  # between
+        ("E1:a Z:z E2:b", (0, 2, 2), []),  # with what completes it
+        ("E1:a E2:b Z:z", (0, 1, 2), ["ab"]),  # after
+        ("E1:a Z:z E1:c E2:b", (0, 1, 2, 3), ["cb"]),  # only what waits is ended
+    ],
+)
+def test_an_exception_ends_what_waits(
+    query: str, events: str, times: tuple[int, ...], found: list[str]
+) -> None:
+    named = f"SELECT E1.id, E2.id FROM {query}"
+    assert ids(named, events, [(time, time) for time in times]) == found
+
+
+def test_an_exception_counts_from_the_last_next() -> None:
+    r"""X;(Y\Z) is (X;Y)\Z also for a composite X: Z between its parts ends nothing."""
+    for query in (r"(E1 ; E2) ; (E3 \ Z)", r"(E1 ; E2 ; E3) \ Z"):
+        selected = f"SELECT E1.id, E2.id, E3.id FROM {query}"
+        assert ids(selected, "E1:a Z:z E2:b E3:c") == ["abc"]
+        assert ids(selected, "E1:a E2:b Z:z E3:c") == []
+    assert ids(r"SELECT E1.id, E2.id, E3.id FROM E1 ; ((E2 ; E3) \ Z)", "E1:a Z:z E2:b E3:c") == []
+
+
+def test_timers_fire_by_the_clock_when_nothing_comes() -> None:
+    core = cep_core.Engine(ticks_per_second=1)
+    core.stream("E1", {"id": str})
+    core.stream("Z", {"id": str})
+    core.register("q", r"SELECT * FROM (E1 @ 1 min) \ Z", language="eql")
+    core.push([Event("E1", ("a",), 10), Event("Z", ("z",), 15), Event("E1", ("b",), 20)])
+    assert core.advance(to=80) == []
+    found = core.advance(to=81)
+    assert [(event.values, event.t0, event.t1) for _, event in found] == [(("b",), 20, 80)]
+
+
+# -- section 4 -----------------------------------------------------------------------------
+
+
+def test_table_1() -> None:
+    one, two = of_source(4.0), of_source(2.0)
+    assert one == Estimate(4, 0.25, 1, 4, 0)
+    assert filtered(one) == Estimate(4, 0.25, 1, 4, 4)
+    assert excepted(one, two) == Estimate(4, 0.25, 1, 4, 6)
+    assert united(one, two) == Estimate(6, 1 / 6, 1, 6, 6)
+    assert delayed(one, 3) == Estimate(4, 3.25, 1, 4, 4)
+    # 4 + (0.5 / 0.25) * 1 * 1 * 2 + 0: two E1 wait for each E2
+    assert followed(one, two) == Estimate(4, 0.75, 2, 2, 8)
+    # 2 + (0.25 / 0.5) * 1 * 1 * 4 + (4 - 2) * 1: every second E2 comes for nothing
+    assert followed(two, one) == Estimate(2, 0.75, 0.5, 2, 6)
+
+
+def test_bursts_grow_in_left_deep_sequences() -> None:
+    rates = {"A": 128.0, "B": 1.0, "C": 64.0}
+    a, b, c = (Source(name, name) for name in rates)
+    left, right = Next(Next(a, b), c), Next(a, Next(b, c))
+    costs = [estimate(one, rates) for one in (left, right)]
+    # A;B: 128 + 128 waiting; a burst of 128 in each 1 + 1/128 s, which then waits for C
+    burst = 128 * Fraction(1, 64) * 64 / (1 + Fraction(1, 128))
+    assert costs[0] is not None
+    assert costs[0].cost == pytest.approx(float(256 + 128 + burst + 63))
+    # B;C: 1 + 1 waiting and 63 Cs in vain; then a burst of 1/64 meets the As of 1 + 1/64 s
+    waiting = (1 + Fraction(1, 64)) * 128 * Fraction(1, 64)
+    assert costs[1] is not None
+    assert costs[1].cost == pytest.approx(float(65 + 128 + waiting))
+    assert rewritten(left, rates) == right
+
+
+def test_the_most_frequent_alternative_stays_at_the_top() -> None:
+    """E1|(E2|E3) is optimal if E1 is more frequent than the others (section 4.3)."""
+    rates = {"E1": 9.0, "E2": 5.0, "E3": 4.0}
+    e1, e2, e3 = (Source(name, name) for name in rates)
+    for written in (Either(e2, Either(e1, e3)), Either(e3, Either(e1, e2))):
+        planned = rewritten(written, rates)
+        assert set(_depths(planned).items()) == {("E1", 1), ("E2", 2), ("E3", 2)}
+
+
+def _depths(pattern: Pattern, depth: int = 0) -> dict[str, int]:
+    if isinstance(pattern, Either):
+        return _depths(pattern.left, depth + 1) | _depths(pattern.right, depth + 1)
+    assert isinstance(pattern, Source)
+    return {pattern.alias: depth}
+
+
+def test_figure_4() -> None:
+    """(E1|(E4|(E2|E3))) with a cost of 3600 events a second."""
+    rates = {"E1": 1000.0, "E2": 300.0, "E3": 300.0, "E4": 400.0}
+    e1, e2, e3, e4 = (Source(name, name) for name in rates)
+    planned = rewritten(Either(Either(Either(e1, e2), e3), e4), rates)
+    assert in_words(planned) == "(E1|(E4|(E2|E3)))"
+    found = estimate(planned, rates)
+    assert found is not None
+    assert found.cost == 3600
+
+
+def test_figure_6() -> None:
+    """The list before the sub-sequences of length 3, and the two forms of the first of them."""
+    names = ["E1", "E2", "E3", "E4", "E5"]
+    estimates = [of_source(rate) for rate in (5.0, 1.0, 4.0, 2.0, 3.0)]
+    lengths = [(step.first, step.last, len(known)) for step, known in choices(estimates)]
+    assert lengths == [
+        *((0, 1, 5), (1, 2, 6), (2, 3, 7), (3, 4, 8)),
+        *((0, 2, 9), (1, 3, 10), (2, 4, 11), (0, 3, 12), (1, 4, 13), (0, 4, 14)),
+    ]
+    assert [index_of(place, place, 5) for place in range(5)] == [0, 1, 2, 3, 4]
+    assert [index_of(place, place + 1, 5) for place in range(4)] == [5, 6, 7, 8]
+    step, known = next(one for one in choices(estimates) if one[0][:2] == (0, 2))
+    first, second = step.costs  # k = 0: E1;(E2;E3), k = 1: (E1;E2);E3
+    assert first == followed(known[0], known[6]).cost
+    assert second == followed(known[5], known[2]).cost
+    made = optimal_next(names, estimates, lambda left, right: f"({left};{right})")
+    assert made.replace("(", "").replace(")", "") == "E1;E2;E3;E4;E5"
+
+
+def test_the_exception_moves_above_the_next() -> None:
+    """E1;(E2\\E3) is (E1;E2)\\E3 (section 4.3)."""
+    core = cep_core.Engine(ticks_per_second=1)
+    for name in ("E1", "E2", "E3"):
+        core.stream(name, {"id": str}, rate=1.0)
+    for name, query in (("one", r"E1 ; (E2 \ E3)"), ("other", r"(E1 ; E2) \ E3")):
+        core.register(name, f"SELECT * FROM {query}", language="eql")
+        assert r"cost 4  ((E1;E2)\E3)  as written" in core.explain(name)
+    assert core.stats()["operators"] == core.stats()["mops"] == 2
+
+
+def test_words() -> None:
+    a, b, c = (Source(name, name) for name in "ABC")
+    assert in_words(Next(Either(a, b), c)) == "((A|B);C)"

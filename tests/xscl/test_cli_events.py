@@ -1,0 +1,226 @@
+"""`xscl run --language`: event queries over CSV, JSON lines and XML."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from xscl.cli import app
+from xscl.cli.eventfiles import Record, Unread, inferred, read
+
+PAIRS = "SELECT A.acc, A.amount, B.amount FROM t A ; t B WHERE FILTER(A.acc = B.acc)"
+CEL = "SELECT acc, amount_1 AS A_amount, amount AS B_amount FROM t NEXT{$1.acc = $2.acc} t"
+CSV = "time,acc,amount\n1,a,10\n2,b,20\n3,a,30.5\n"
+LINES = "".join(
+    json.dumps({"time": time, "acc": acc, "amount": amount}) + "\n"
+    for time, acc, amount in ((1, "a", 10), (2, "b", 20), (3, "a", 30.5))
+)
+XML = (
+    "<events><t time='1' acc='a'><amount>10</amount></t><t time='2' acc='b' amount='20'/>"
+    "<t time='3' acc='a' amount='30.5'/></events>"
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where the commands run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def write(name: str, text: str) -> str:
+    Path(name).write_text(text, "utf-8")
+    return name
+
+
+def xscl(*arguments: str, given: str | None = None) -> Result:
+    return CliRunner().invoke(app, ["run", *arguments], input=given)
+
+
+def rows(*arguments: str, given: str | None = None) -> list[dict[str, Any]]:
+    done = xscl(*arguments, "--json", given=given)
+    assert done.exit_code == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("text", [CSV, LINES, XML], ids=["csv", "json", "xml"])
+@pytest.mark.parametrize(("language", "query"), [("eql", PAIRS), ("cel", CEL)])
+def test_formats_and_languages(text: str, language: str, query: str) -> None:
+    write("t.data", text)
+    (row,) = rows("--language", language, "-q", query, "t.data", "--unit", "s")
+    assert (row["query"], row["t0"], row["t1"]) == ("q1", 1_000_000, 3_000_000)
+    assert list(row["values"].values()) == ["a", 10, 30.5]
+
+
+def test_matches_as_text() -> None:
+    write("t.csv", "time,acc,amount\n2024-05-06T00:00:00,a,1\n2024-05-06T00:01:00,a,2\n")
+    done = xscl("--language", "eql", "-q", PAIRS, "t.csv")
+    assert done.stdout == "2024-05-06T00:01:00Z  q1  A_acc=a  A_amount=1  B_amount=2\n"
+    runs = xscl("--language", "eql", "-q", "SELECT ALL(A.amount) AS run FROM t A+", "t.csv")
+    assert runs.stdout.splitlines()[-1].endswith("run=(1, 2)")
+
+
+def test_standard_input_needs_a_stream() -> None:
+    (row,) = rows("--language", "eql", "-q", PAIRS, "--stream", "t=-", given=LINES)
+    assert row["values"]["B_amount"] == 30.5
+    done = xscl("--language", "eql", "-q", PAIRS, "-", given=LINES)
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "xscl: of which stream are the events of -?\nhint: say it with --stream NAME=-\n"
+    )
+
+
+def test_a_schema_gives_types_and_names_the_only_stream() -> None:
+    write("all.sdl", "SOURCE t (acc str, amount float) TIME at -- the bank's\n")
+    write("x.csv", "at,acc,amount\n1,007,10\n2,007,20\n")
+    (row,) = rows("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "x.csv")
+    assert row["values"] == {"A_acc": "007", "A_amount": 10.0, "B_amount": 20.0}
+    (row,) = rows("--language", "eql", "-q", PAIRS, "--stream", "t=x.csv", "--time", "at")
+    assert row["values"]["A_acc"] == 7
+
+
+def test_one_bad_row_is_reported_and_does_not_disturb_the_rest() -> None:
+    write("all.sdl", "SOURCE t (acc str, amount float)")
+    write("t.csv", "time,acc,amount\n1,a,10\n2,a\n3,a,much\nlater,a,5\n4,a,20\n")
+    done = xscl("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv", "--json")
+    assert done.exit_code == 0
+    assert json.loads(done.stdout)["values"]["B_amount"] == 20
+    assert done.stderr.splitlines() == [
+        "xscl: not read: t.csv:3: 2 values for the 3 columns",
+        "xscl: not read: t.csv:4: amount is 'much', not of type float",
+        "xscl: not read: t.csv:5: 'later' is no time",
+        "xscl: events read: 2, not read: 3",
+    ]
+    strict = xscl("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv", "--strict")
+    assert strict.exit_code == 1
+
+
+def test_a_bad_line_of_json_and_a_nested_event() -> None:
+    write("t.jsonl", LINES + "{nix\n" + '{"time": 4, "acc": ["a"]}\n[1]\n')
+    done = xscl("--language", "eql", "-q", PAIRS, "t.jsonl")
+    assert [line.split(": ")[2] for line in done.stderr.splitlines()[:3]] == [
+        *("t.jsonl:4", "t.jsonl:5", "t.jsonl:6")
+    ]
+    write("t.xml", XML.replace("<amount>10</amount>", "<amount><b/></amount>"))
+    done = xscl("--language", "eql", "-q", PAIRS, "t.xml")
+    assert "xscl: not read: t.xml:1: amount is no single value" in done.stderr
+
+
+def test_a_query_with_a_mistake() -> None:
+    write("t.csv", CSV)
+    done = xscl("--language", "eql", "-q", PAIRS.replace("B.acc", "B.ac"), "t.csv")
+    assert done.exit_code == 2
+    assert "xscl: line 1, column 70: B has no attribute ac" in done.stderr
+    assert "hint: did you mean acc?" in done.stderr
+    done = xscl("--language", "eql", "-q", "SELECT * FROM tt", "t.csv")
+    assert "there is no stream tt" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--language", "eqll"), "there is no language eqll\nhint: did you mean eql?"),
+        (("--language", "eql", "--unit", "h"), "there is no unit h\nhint: there are us, ms, s"),
+        (("--language", "eql", "--native"), "--native means nothing with --language"),
+        (("--time", "x"), "--time means nothing with documents"),
+        (
+            ("--language", "eql", "--time", "at"),
+            "t has no column at\nhint: there are acc, amount, time",
+        ),
+        (
+            ("--language", "eql", "--stream", "t"),
+            "--stream 't' is not of the form NAME=PATH",
+        ),
+        (
+            ("--language", "eql", "--schema", "nix.sdl"),
+            "the schema file nix.sdl cannot be read: No such file or directory",
+        ),
+    ],
+)
+def test_calls_that_are_wrong(arguments: tuple[str, ...], message: str) -> None:
+    write("t.csv", CSV)
+    done = xscl(*arguments, "-q", PAIRS, "t.csv")
+    assert done.exit_code == 2
+    assert done.stderr == f"xscl: {message}\n"
+
+
+def test_a_schema_with_a_mistake() -> None:
+    write("t.csv", CSV)
+    write("all.sdl", "SOURCE t (acc string)")
+    done = xscl("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv")
+    assert done.exit_code == 2
+    assert done.stderr == (
+        "xscl: all.sdl: line 1, column 15: there is no type string\n"
+        "  SOURCE t (acc string)\n"
+        "                ^^^^^^\n"
+        "  hint: did you mean str?\n"
+    )
+
+
+def test_a_file_that_is_not_there() -> None:
+    write("t.csv", CSV)
+    done = xscl("--language", "eql", "-q", PAIRS, "t.csv", "--stream", "u=nix.csv", "--json")
+    assert done.exit_code == 0
+    assert "xscl: not read: nix.csv: No such file or directory" in done.stderr
+
+
+def test_events_of_several_files_come_in_order_of_time() -> None:
+    write("a.csv", "time,x\n1,1\n4,2\n")
+    write("b.csv", "time,y\n3,5\n2,6\n")
+    query = "SELECT * FROM a A ; b B"
+    found = [row["values"] for row in rows("--language", "eql", "-q", query, "a.csv", "b.csv")]
+    assert found == [{"A_x": 1, "B_y": 6}]
+
+
+def test_rows_without_a_time_come_one_a_second() -> None:
+    write("t.csv", "acc,amount\na,1\na,2\n")
+    (row,) = rows("--language", "eql", "-q", PAIRS, "t.csv")
+    assert (row["t0"], row["t1"]) == (0, 1_000_000)
+
+
+def test_intervals() -> None:
+    write("t.csv", "t0,time,acc,amount\n1,5,a,1\n4,6,a,2\n6,7,a,3\n")
+    (row,) = rows("--language", "eql", "-q", PAIRS, "t.csv")
+    assert (row["t0"], row["t1"], row["values"]["B_amount"]) == (1, 7, 3)
+
+
+def kinds(*texts: str) -> tuple[type, ...]:
+    records = [Record({"x": text or None}, "", n) for n, text in enumerate(texts)]
+    return inferred(records, ()).types
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (("1", "2"), int),
+        (("1", "2.5", ""), float),
+        (("true", "False"), bool),
+        (("1", "a"), str),
+        (("", ""), str),
+        (("1", "true"), str),
+        (("nan", "1"), str),
+    ],
+)
+def test_inferred_types(texts: tuple[str, ...], kind: type) -> None:
+    assert kinds(*texts) == (kind,)
+
+
+def found(name: str) -> Iterator[str]:
+    for one in read(name):
+        yield one.reason if isinstance(one, Unread) else ",".join(one.values)
+
+
+def test_headings_become_names_and_faults_of_csv_are_reported() -> None:
+    write("a.csv", "Close Price,2nd,ü\n1,2,3\n\n")
+    assert list(found("a.csv")) == ["Close_Price,_2nd,ü"]
+    Path("b.csv").write_bytes(b"a,b\n\xff,1\n")
+    assert list(found("b.csv")) == ["it is not UTF-8 text: byte 4"]
+    write("c.csv", 'a,b\n1,"x"y\n1,2\n')
+    fault, record = found("c.csv")
+    assert fault.startswith("this is no CSV: ")
+    assert record == "a,b"

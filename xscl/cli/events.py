@@ -1,0 +1,207 @@
+"""`xscl run --language`: event queries over files of events, one shot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from cep_core import CepError, Engine, Event, Match, QueryError, Schema
+from cep_core.errors import near_miss
+from cep_core.languages import LANGUAGES
+from cep_core.languages.definitions import Definition, definitions
+from xscl.cli.eventfiles import (
+    BEGIN,
+    SECOND,
+    UNITS,
+    Record,
+    Unread,
+    inferred,
+    interval,
+    read,
+    time_column,
+    typed,
+)
+from xscl.cli.output import Misuse, complain, instant, one_line, say, say_json
+from xscl.cli.queries import query_text
+
+SPOKEN = tuple(name for name in LANGUAGES if name != "air")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What `xscl run` was asked for."""
+
+    language: str
+    queries: Sequence[str]
+    inputs: Sequence[str]
+    mapped: Sequence[str]
+    schema: Path | None
+    time: str | None
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """The events of all inputs in order of time, and how many records could not be read."""
+
+    events: tuple[Event, ...]
+    schemas: dict[str, Schema]
+    unread: int
+
+
+def run_events(asked: Asked, *, strict: bool, as_json: bool) -> None:
+    """Run event queries over files and print their matches."""
+    if asked.language not in SPOKEN:
+        hint = near_miss(asked.language, SPOKEN)
+        raise Misuse(f"there is no language {asked.language}", hint=hint)
+    if asked.unit not in UNITS:
+        raise Misuse(f"there is no unit {asked.unit}", hint=f"there are {', '.join(UNITS)}")
+    defined = _defined(asked.schema)
+    found = _read(asked, defined)
+    engine = _engine(asked, defined, found)
+    matches = [*engine.push(found.events), *engine.close()]
+    for match in matches:
+        _write(match, as_json=as_json)
+    unread = found.unread + len(engine.rejected)
+    for rejected in engine.rejected:
+        complain(f"not read: {rejected.event.stream}: {rejected.reason}")
+    if not matches:
+        complain(f"no match among {len(found.events)} events")
+    if unread or not found.events:
+        complain(f"events read: {len(found.events)}, not read: {unread}")
+    if not found.events or (unread and strict):
+        raise typer.Exit(1)
+
+
+def _defined(path: Path | None) -> dict[str, Definition]:
+    """Return the sources of a schema file, by name."""
+    if path is None:
+        return {}
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise Misuse(f"the schema file {path} cannot be read: {reason}") from None
+    try:
+        found = definitions(text, SECOND)
+    except QueryError as error:
+        complain(f"{path}: {error}")
+        raise typer.Exit(2) from None
+    return {one.name: one for one in found if one.kind == "source"}
+
+
+def _engine(asked: Asked, defined: dict[str, Definition], found: Read) -> Engine:
+    """Return an engine with the streams and the queries."""
+    engine = Engine(SECOND)
+    try:
+        for name, schema in found.schemas.items():
+            one = defined.get(name)
+            engine.stream(name, schema, rate=None if one is None else one.rate)
+        for number, given in enumerate(asked.queries, 1):
+            engine.register(f"q{number}", query_text(given), asked.language)
+    except CepError as error:
+        complain(str(error))
+        raise typer.Exit(2) from None
+    return engine
+
+
+# -- inputs --------------------------------------------------------------------------------
+
+
+def _read(asked: Asked, defined: dict[str, Definition]) -> Read:
+    """Return the events of all inputs; what cannot be read is reported and counted."""
+    by_stream: dict[str, list[Record]] = {name: [] for name in defined}
+    unread = 0
+    for stream, path in _inputs(asked, defined):
+        records = by_stream.setdefault(stream, [])
+        try:
+            for one in read(path):
+                unread += _kept(one, records)
+        except OSError as error:
+            unread += _kept(Unread(path, error.strerror or str(error)), records)
+    schemas: dict[str, Schema] = {}
+    events: list[Event] = []
+    for stream, records in by_stream.items():
+        own = defined.get(stream)
+        if own is None and not records:
+            continue
+        wanted = asked.time if own is None or own.time is None else own.time
+        column = time_column(records, wanted, stream) if records else None
+        times = [name for name in (column, BEGIN) if column and name]
+        schemas[stream] = own.schema if own else inferred(records, times)
+        for record in records:
+            event = _event(stream, record, schemas[stream], column, UNITS[asked.unit])
+            if isinstance(event, Unread):
+                unread += _kept(event, records)
+            else:
+                events.append(event)
+    events.sort(key=lambda one: (one.t1, one.t0))
+    return Read(tuple(events), schemas, unread)
+
+
+def _inputs(asked: Asked, defined: dict[str, Definition]) -> Iterator[tuple[str, str]]:
+    """Yield the inputs with their streams: as --stream says, else by the name of the file."""
+    named = []
+    for text in asked.mapped:
+        name, equals, path = text.partition("=")
+        if not (name and equals and path):
+            raise Misuse(f"--stream {text!r} is not of the form NAME=PATH")
+        named.append(path)
+        yield name, path
+    others = [path for path in asked.inputs if path not in named]
+    if not named and not others:
+        raise Misuse("there is nothing to read", hint="name files, or - for standard input")
+    for path in others:
+        stem = Path(path).stem
+        if path == "-" or (defined and stem not in defined):
+            if len(defined) != 1:
+                message = f"of which stream are the events of {path}?"
+                raise Misuse(message, hint=f"say it with --stream NAME={path}")
+            stem = next(iter(defined))
+        yield stem, path
+
+
+def _kept(one: Record | Unread, records: list[Record]) -> int:
+    """Keep a record, or report what is none; return how many could not be read."""
+    if isinstance(one, Record):
+        records.append(one)
+        return 0
+    complain(f"not read: {one.place}: {one.reason}")
+    return 1
+
+
+def _event(
+    stream: str, record: Record, schema: Schema, column: str | None, unit: int
+) -> Event | Unread:
+    values, times = typed(record, schema), interval(record, column, unit)
+    if isinstance(values, Unread):
+        return values
+    if isinstance(times, Unread):
+        return times
+    if times[0] > times[1]:
+        return Unread(record.place, "it ends before it begins")
+    return Event(stream, values, *times)
+
+
+# -- answers -------------------------------------------------------------------------------
+
+
+def _write(match: Match, *, as_json: bool) -> None:
+    event = match.event
+    names = event.schema.names if event.schema else ()
+    if as_json:
+        values = dict(zip(names, event.values, strict=True))
+        say_json({"query": match.query, "t0": event.t0, "t1": event.t1, "values": values})
+        return
+    shown = zip(names, map(_shown, event.values), strict=True)
+    say(f"{instant(event.t1)}  {match.query}  {'  '.join(f'{n}={v}' for n, v in shown)}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_shown, value))})"
+    return one_line(value if isinstance(value, str) else "" if value is None else repr(value), 100)
