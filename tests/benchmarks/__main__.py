@@ -11,6 +11,7 @@ from tests.benchmarks import (
     cayuga,
     double_top,
     feed_patterns,
+    mmqjp_complex,
     mmqjp_flat,
     pipeline,
     rss,
@@ -24,6 +25,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
         mmqjp_flat,
+        mmqjp_complex,
         rss,
         stage1,
         pipeline,

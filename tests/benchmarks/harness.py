@@ -190,7 +190,7 @@ def log_log(
         for name, points in lines.items():
             axes.plot(*zip(*sorted(points), strict=True), marker="o", label=name)
         axes.set(title=title, xlabel=label, ylabel="milliseconds", yscale="log")
-        if label not in ("leaves", "zipf"):
+        if label not in ("leaves", "joins", "zipf"):
             axes.set_xscale("log")
         axes.legend()
     figure.savefig(path)
