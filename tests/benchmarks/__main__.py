@@ -18,6 +18,7 @@ from tests.benchmarks import (
     rumor,
     sase,
     stage1,
+    views,
 )
 from tests.benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, line
 
@@ -26,6 +27,7 @@ BENCHMARKS: dict[str, Benchmark] = {
     for module in (
         mmqjp_flat,
         mmqjp_complex,
+        views,
         rss,
         stage1,
         pipeline,

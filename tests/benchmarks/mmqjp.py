@@ -142,7 +142,7 @@ def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
 class Shared:
     """All queries in one registry, d1 in the join state."""
 
-    def __init__(self, schema: Schema, queries: Sequence[JoinQuery]) -> None:
+    def __init__(self, schema: Schema, queries: Sequence[JoinQuery], *, views: bool = True) -> None:
         self.connection = duckdb.connect()
         self.connection.execute(f"CREATE SCHEMA state; {SCHEMA}")
         self.registry = Registry(self.connection)
@@ -155,7 +155,7 @@ class Shared:
             self.subscribers[qid].append(number)
         self.registry.save()
         pairs = self.registry.take_changed()
-        self.processor = Processor(self.connection, self.registry)
+        self.processor = Processor(self.connection, self.registry, views=views)
         self.processor.join(witnesses(schema, LEFT, D1, pairs))
         self._second = witnesses(schema, RIGHT, D2, pairs)
         self.rows = self.processor.join(Witnesses(*_nothing()))
