@@ -14,6 +14,7 @@ from tests.benchmarks import (
     mmqjp_complex,
     mmqjp_flat,
     pipeline,
+    register,
     rss,
     rumor,
     sase,
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         feed_patterns,
         rumor,
         sase,
+        register,
     )
 }
 
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     benchmark = BENCHMARKS[asked.name]
     rows: list[Row] = []
     try:
-        for row in benchmark.run(Options(quick=asked.quick, profile=asked.profile)):
+        for row in benchmark.run(Options(quick=asked.quick, profile=asked.profile, most=asked.most)):
             rows.append(row)
             print(row.json() if asked.json else line(row), flush=True)
     except ResultsDiffer as error:
@@ -71,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small sizes: within 60 s")
     parser.add_argument("--json", action="store_true", help="print one JSON object a row")
     parser.add_argument("--profile", action="store_true", help="print shares of time by stage")
+    parser.add_argument("--most", type=int, help="the most subscriptions present (register)")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the paper's figure")
     return parser
 

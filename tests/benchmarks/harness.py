@@ -25,10 +25,14 @@ class ResultsDiffer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a benchmark is run: `quick` ends within a minute, `profile` adds shares by stage."""
+    """How a benchmark is run: `quick` ends within a minute, `profile` adds shares by stage.
+
+    `most` is the largest size where a benchmark has a choice.
+    """
 
     quick: bool = True
     profile: bool = False
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
