@@ -11,6 +11,7 @@ from tests.benchmarks import (
     cayuga,
     double_top,
     feed_patterns,
+    memory,
     mmqjp_complex,
     mmqjp_flat,
     pipeline,
@@ -38,6 +39,7 @@ BENCHMARKS: dict[str, Benchmark] = {
         rumor,
         sase,
         register,
+        memory,
     )
 }
 

@@ -107,7 +107,7 @@ def run(options: Options) -> Iterator[Row]:
             yield from found
         yield from _growth(workload, rows)
     for stream in QUICK_STREAMS if options.quick else STREAMS:
-        yield from over_stream(stream, options)
+        yield from over_stream(stream)
 
 
 # -- Two documents ---------------------------------------------------------------------------
@@ -243,7 +243,7 @@ class Side:
             yield qid, doc1, doc2, tuple(nodes)
 
 
-def over_stream(stream: Stream, options: Options) -> Iterator[Row]:
+def over_stream(stream: Stream) -> Iterator[Row]:
     """Yield the cost of a batch warm, cold and off; raises ResultsDiffer."""
     documents = [item.document() for item in items(stream.items, SEED)]
     batches = [documents[at : at + stream.batch] for at in range(0, len(documents), stream.batch)]
