@@ -9,10 +9,10 @@ import pytest
 
 from templates import Edge, JoinGraph, Node, minor
 from tests.benchmarks import __main__ as command
-from tests.benchmarks import kept_bytes, memory, mmqjp_complex, register, views
+from tests.benchmarks import kept_bytes, memory, mmqjp, mmqjp_complex, register, views
 from tests.benchmarks.harness import Options, Row
 from tests.benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, reduced_graph
-from tests.benchmarks.query_shapes import Queries, skeletons
+from tests.benchmarks.query_shapes import Kind, Queries, skeletons
 from xscl.language.constants import split
 
 PNG = b"\x89PNG"
@@ -27,7 +27,8 @@ def test_the_complex_schema_has_three_levels() -> None:
     assert {len(list(schema.above(leaf))) for leaf in schema.leaves} == {3}
 
 
-def test_both_sides_of_mmqjp_complex_find_the_same() -> None:
+def test_both_sides_of_mmqjp_complex_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mmqjp, "PILOT", 4)
     schema = mmqjp_complex.three_levels(2)
     measured = measure(schema, random_queries(schema.leaves, 40, 0.8, 3, seed=1), sample=20)
     assert measured.templates > 3
@@ -65,7 +66,9 @@ def test_mirror_images_are_merged() -> None:
 def test_names_of_mmqjp_complex(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    monkeypatch.setattr(mmqjp, "PILOT", 2)
     monkeypatch.setattr(mmqjp_complex, "QUICK_COUNTS", (5, 10))
+    monkeypatch.setattr(mmqjp_complex, "QUICK_SAMPLE", 4)
     monkeypatch.setattr(mmqjp_complex, "SWEEP_JOINS", (2,))
     rows = _run("mmqjp-complex", capsys, tmp_path / "complex.png", "--profile")
     points = [row for row in rows if row["parameters"].get("variant") == "shared"]
@@ -90,7 +93,7 @@ def test_views_and_no_views_find_the_same() -> None:
 
 
 def test_a_stream_is_joined_warm_cold_and_off(tmp_path: Path) -> None:
-    rows = list(views.over_stream(views.Stream(40, 120, 20, timed=2)))
+    rows = list(views.over_stream(views.Stream(15, 90, 15, timed=2)))
     totals = {str(r.parameters["variant"]): r.figures for r in rows if "ratio" in r.figures}
     assert totals.keys() == {"warm", "cold", "off"}
     assert {figures["rows"] for figures in totals.values()} != {0}
@@ -112,8 +115,8 @@ def test_queries_have_as_many_shapes_as_asked_for() -> None:
 
 
 @pytest.mark.parametrize("kind", ["joins", "over time"])
-def test_subscriptions_find_the_same_however_they_came_in(kind: register.Kind) -> None:
-    assert register.verify(kind, subscriptions=20, count=60) > 0
+def test_subscriptions_find_the_same_however_they_came_in(kind: Kind) -> None:
+    assert register.verify(kind, subscriptions=12, count=60) > 0
 
 
 def test_names_of_register(
@@ -153,7 +156,7 @@ def test_bytes_are_measured_in_a_process_of_its_own() -> None:
 
 
 def test_what_is_kept_returns_to_its_steady_size(tmp_path: Path) -> None:
-    *series, silent = memory.hours(memory.Day(hours=12, faster=2, batch=40))
+    *series, silent = memory.hours(memory.Day(hours=8, faster=2, batch=40))
     assert all(counted["kept_rows"] > 50 for counted in series)
     assert any(counted["instances"] > 10 for counted in series)
     for name in ("kept_rows", "value", "document", "text", "result"):
