@@ -10,7 +10,7 @@ an hour to two hours: joins, NOT FOLLOWED BY, and NEXT, which waits for the next
 item of a channel and so has one instance for each at most.  What is kept is
 counted every hour; it may grow until the windows have passed, not after.
 What is deleted waits until an eighth of all is such, so the counts swing by
-that.  At the end nothing comes for three hours, and then one item.
+that.  At the end there are two items, each after three hours without any.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -51,7 +51,7 @@ OWN_COUNTS = {
     "witness row": {"join_state_bytes": "kept_bytes"},
     "instance": {"snapshot_bytes": "core_bytes"},
 }
-QUICK_COUNT, COUNT = 4_000, 50_000
+QUICK_COUNT, COUNT = 3_000, 50_000
 STATE = ("kept_rows", "value", "document", "text", "result", "instances")
 QUERIES = {
     "titles": "feed//item->a[./title->t] FOLLOWED BY{t = u, 1 h} feed//item->b[./title->u]",
@@ -60,7 +60,6 @@ QUERIES = {
     "silence": "feed//item->a[./title->t] NOT FOLLOWED BY{t = u, 1 h} feed//item->b[./title->u]",
     "next": "feed//item->a[./channel_url->t] NEXT{t = u} feed//item->b[./channel_url->u]",
 }
-LONGEST = 2  # hours: the longest window
 RETENTION = Retention.of(history=0, matches="1 h", identities="1 h")
 
 
@@ -118,9 +117,10 @@ def _day(day: Day) -> Iterator[Row]:
         series.append(counted)
         parameters: dict[str, Value] = {"variant": "24 h", "hour": hour, "faster": day.faster}
         if hour > day.hours:
-            parameters["after"] = "3 h without items"
+            parameters["after"] = "6 h with two items"
         figures: dict[str, Value] = {name: counted[name] for name in STATE}
         figures["join_state_bytes"] = counted["kept_bytes"]
+        figures["database_bytes"] = counted["database_bytes"]
         figures["rss_bytes"] = resident()
         yield Row(NAME, parameters, figures)
     growth = {name: largest_late_to_early(series[: day.hours], name) for name in STATE}
@@ -128,34 +128,33 @@ def _day(day: Day) -> Iterator[Row]:
 
 
 def hours(day: Day) -> Iterator[Sizes]:
-    """Yield what is kept at the end of each hour, and last after three hours of silence."""
+    """Yield what is kept at the end of each hour, and last after six more with two items."""
     with TemporaryDirectory() as folder, Engine(Path(folder, "state.duckdb")) as engine:
         engine.retain(RETENTION)
         engine.subscribe_many(QUERIES.items())
-        *pushed, last = _documents(day)
+        *pushed, one, other = _documents(day)
         begin = START * SECOND
         for hour in range(1, day.hours + 1):
-            due = [one for one in pushed if begin + (hour - 1) * HOUR <= one.timestamp]
-            due = [one for one in due if one.timestamp < begin + hour * HOUR]
+            due = [d for d in pushed if (d.timestamp - begin) // HOUR == hour - 1]
             for at in range(0, len(due), day.batch):
                 engine.push(due[at : at + day.batch])
             yield sizes(engine)
-        engine.push(last)
+        engine.push(one)
+        engine.push(other)
         yield sizes(engine)
 
 
 def _documents(day: Day) -> list[Document]:
-    """Return the items of a day, and one three hours later."""
+    """Return the items of a day, and two that come late after it."""
     begin = START * SECOND
     count = int(day.hours * 3_600 / BETWEEN * day.faster)
     found = []
-    for item in items(count + 1, SEED):
-        one = item.document()
-        ts = begin + (one.timestamp - begin) // day.faster
-        found.append(Document(one.stream, one.id, ts, one.xml))
-    *rest, last = found
-    end = begin + (day.hours + 3) * HOUR
-    return [*rest, Document(last.stream, last.id, end, last.xml)]
+    for item in items(count + 2, SEED):
+        ts = begin + (item.ts - begin) // day.faster
+        found.append(replace(item.document(), timestamp=ts))
+    *rest, one, other = found
+    ends = (begin + (day.hours + hours) * HOUR for hours in (3, 6))
+    return [*rest, *(replace(d, timestamp=ts) for d, ts in zip((one, other), ends, strict=True))]
 
 
 def largest_late_to_early(series: Sequence[Sizes], name: str) -> float:
