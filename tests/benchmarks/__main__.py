@@ -11,13 +11,17 @@ from tests.benchmarks import (
     cayuga,
     double_top,
     feed_patterns,
+    memory,
+    mmqjp_complex,
     mmqjp_flat,
     next_cep,
     pipeline,
+    register,
     rss,
     rumor,
     sase,
     stage1,
+    views,
 )
 from tests.benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, line
 
@@ -25,6 +29,8 @@ BENCHMARKS: dict[str, Benchmark] = {
     module.BENCHMARK.name: module.BENCHMARK
     for module in (
         mmqjp_flat,
+        mmqjp_complex,
+        views,
         rss,
         stage1,
         pipeline,
@@ -34,6 +40,8 @@ BENCHMARKS: dict[str, Benchmark] = {
         rumor,
         sase,
         next_cep,
+        register,
+        memory,
     )
 }
 
@@ -51,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     benchmark = BENCHMARKS[asked.name]
     rows: list[Row] = []
     try:
-        for row in benchmark.run(Options(quick=asked.quick, profile=asked.profile)):
+        for row in benchmark.run(
+            Options(quick=asked.quick, profile=asked.profile, most=asked.most)
+        ):
             rows.append(row)
             print(row.json() if asked.json else line(row), flush=True)
     except ResultsDiffer as error:
@@ -69,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="small sizes: within 60 s")
     parser.add_argument("--json", action="store_true", help="print one JSON object a row")
     parser.add_argument("--profile", action="store_true", help="print shares of time by stage")
+    parser.add_argument("--most", type=int, help="the most subscriptions present (register)")
     parser.add_argument("--plot", type=Path, metavar="FILE.png", help="draw the paper's figure")
     return parser
 

@@ -25,10 +25,14 @@ class ResultsDiffer(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How a benchmark is run: `quick` ends within a minute, `profile` adds shares by stage."""
+    """How a benchmark is run: `quick` ends within a minute, `profile` adds shares by stage.
+
+    `most` is the largest size where a benchmark has a choice.
+    """
 
     quick: bool = True
     profile: bool = False
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,17 +184,19 @@ def line(row: Row) -> str:
 
 
 def log_log(
-    path: Path, panels: Sequence[tuple[str, str, Mapping[str, Sequence[tuple[float, float]]]]]
+    path: Path,
+    panels: Sequence[tuple[str, str, Mapping[str, Sequence[tuple[float, float]]]]],
+    unit: str = "milliseconds",
 ) -> None:
-    """Write a picture of panels (title, x axis, lines by name), milliseconds on a log scale."""
+    """Write a picture of panels (title, x axis, lines by name), a unit on a log scale."""
     figure = Figure(figsize=(5 * len(panels), 4), layout="constrained")
     for axes, (title, label, lines) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
     ):
         for name, points in lines.items():
             axes.plot(*zip(*sorted(points), strict=True), marker="o", label=name)
-        axes.set(title=title, xlabel=label, ylabel="milliseconds", yscale="log")
-        if label not in ("leaves", "zipf"):
+        axes.set(title=title, xlabel=label, ylabel=unit, yscale="log")
+        if label not in ("leaves", "joins", "zipf", "hour"):
             axes.set_xscale("log")
         axes.legend()
     figure.savefig(path)

@@ -28,6 +28,7 @@ from tests.benchmarks.harness import REPEATS, interleaved, require_equal, second
 from tests.benchmarks.sequential import FORMS, WITH_JOINS, Found, Sequential
 
 SAMPLE = 250  # queries of the baseline that are run; its time is scaled to all
+MATCHING = 20  # queries with matches that are compared in any case
 PILOT = 10  # queries on which the baseline's best form is found
 LEFT, RIGHT = "L", "R"  # the streams of d1 and d2
 D1, D2 = 1, 2
@@ -141,7 +142,7 @@ def _table(rows: Sequence[tuple[object, ...]], schema: pa.Schema) -> pa.Table:
 class Shared:
     """All queries in one registry, d1 in the join state."""
 
-    def __init__(self, schema: Schema, queries: Sequence[JoinQuery]) -> None:
+    def __init__(self, schema: Schema, queries: Sequence[JoinQuery], *, views: bool = True) -> None:
         self.connection = duckdb.connect()
         self.connection.execute(f"CREATE SCHEMA state; {SCHEMA}")
         self.registry = Registry(self.connection)
@@ -154,7 +155,7 @@ class Shared:
             self.subscribers[qid].append(number)
         self.registry.save()
         pairs = self.registry.take_changed()
-        self.processor = Processor(self.connection, self.registry)
+        self.processor = Processor(self.connection, self.registry, views=views)
         self.processor.join(witnesses(schema, LEFT, D1, pairs))
         self._second = witnesses(schema, RIGHT, D2, pairs)
         self.rows = self.processor.join(Witnesses(*_nothing()))
@@ -232,6 +233,7 @@ def _measure(shared: Shared, repeats: int, sample: int) -> Measured:
     texts, best = (sequential.texts(each, chosen) for each in (form, with_joins))
     require_equal(ours, sequential.run(texts), f"{len(chosen)} queries, {form}")
     require_equal(ours, sequential.run(best), f"{len(chosen)} queries, {with_joins}")
+    _verify_matching(sequential, matches, form)
 
     def once_shared() -> float:
         shared.take_back()
@@ -267,6 +269,14 @@ def _sample(count: int, most: int) -> list[int]:
     if count <= most:
         return list(range(count))
     return sorted(random.Random(count).sample(range(count), most))
+
+
+def _verify_matching(sequential: Sequential, matches: Sequence[Found], form: str) -> None:
+    """Compare some of the queries that match: of a random sample few may."""
+    some = sorted({found[0] for found in matches})
+    some = some[:: max(1, len(some) // MATCHING)]
+    ours = [found for found in matches if found[0] in set(some)]
+    require_equal(ours, sequential.run(sequential.texts(form, some)), f"{len(some)} that match")
 
 
 def _fastest(sequential: Sequential, queries: Sequence[int], forms: Sequence[str]) -> str:
