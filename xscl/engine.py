@@ -23,7 +23,7 @@ from feeds.faultpoints import reached
 from templates.processor import Processor
 from templates.registry import Registry
 from xscl.backup import Backup, back_up
-from xscl.collector import paused
+from xscl.collector import paused, settle
 from xscl.compile import compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
@@ -51,6 +51,8 @@ from xscl.why import Read, Why, asked, why
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.portions import Part
 
+SETTLED = 1_000
+"""Subscriptions that come before the collector is told that they are here to stay."""
 FORGOTTEN_AFTER = 64
 """Pushes from one look for what operators over time need no more to the next."""
 
@@ -74,10 +76,12 @@ class Engine:
         self._store = Store(path)
         self._views = views
         self._lock = threading.RLock()
+        self._settled = 0  # subscriptions that were there when the collector was last told
         self._compile = lru_cache(maxsize=10_000)(compile_query)
         try:
             with self._store.telling(), paused():
                 self._load()
+            self._settle()
         except BaseException:
             self._store.close()
             raise
@@ -303,6 +307,12 @@ class Engine:
             compiled = list(self._registration.compiled(pairs, numbered))
             with self._changing():
                 self._registration.register(compiled, updates, self._documents.next)
+            self._settle()
+
+    def _settle(self) -> None:
+        if len(self._subscriptions) >= self._settled + SETTLED:
+            self._settled = len(self._subscriptions)
+            settle()
 
     def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
         """Remove a subscription, its matches, and the state that nothing else needs.

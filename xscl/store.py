@@ -392,4 +392,5 @@ _SETTINGS = (
     "python_enable_replacements = false",
     "autoinstall_known_extensions = false",
     "autoload_known_extensions = false",
+    "checkpoint_threshold = '128 MiB'",  # one takes some 200 ms, in the middle of a batch
 )
