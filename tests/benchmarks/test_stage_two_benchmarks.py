@@ -70,6 +70,8 @@ def test_names_of_mmqjp_complex(
     monkeypatch.setattr(mmqjp, "PILOT", 2)
     monkeypatch.setattr(mmqjp_complex, "QUICK_COUNTS", (5, 10))
     monkeypatch.setattr(mmqjp_complex, "QUICK_SAMPLE", 4)
+    monkeypatch.setattr(mmqjp_complex, "MOST_JOINS", 2)
+    monkeypatch.setattr(mmqjp_complex, "QUERIES", 50)
     monkeypatch.setattr(mmqjp_complex, "SWEEP_JOINS", (2,))
     rows = _run("mmqjp-complex", capsys, tmp_path / "complex.png", "--profile")
     points = [row for row in rows if row["parameters"].get("variant") == "shared"]
