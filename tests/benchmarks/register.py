@@ -101,7 +101,7 @@ class Plan:
 
 
 QUICK = (
-    Plan("joins", (0, 1_000, 5_000), 200, 20),
+    Plan("joins", (0, 1_000, 4_000), 100, 20),
     Plan("over time", (0, 100), 50, 10, shapes=50),
 )
 FULL = (
@@ -113,7 +113,7 @@ FULL = (
 def run(options: Options) -> Iterator[Row]:
     """Yield rates of a bulk, times of one more, one less and a restart, and their growth."""
     for kind in ("joins", "over time"):
-        verify(kind)
+        verify(kind, 40 if options.quick else 150)
     for plan in QUICK if options.quick else FULL:
         yield from _points(_up_to(plan, options.most), options)
 
@@ -186,7 +186,10 @@ class Side:
         self.engine = Engine(self.path)
         self.queries = Queries(self.plan.kind, self.plan.shapes, SEED)
         shapes = self.engine._registration._shapes
-        for _, query in self.queries.take(self.plan.shapes):
+        used = max(self.present, REPEATS * (self.plan.bulk + self.plan.singles))
+        for _, query in Queries(self.plan.kind, self.plan.shapes, SEED).take(
+            min(used, self.plan.shapes)
+        ):
             self.shapes.append(seconds(lambda text=query: shapes.prepare(text)))  # type: ignore[misc]
         parts = [min(PART, self.present - at) for at in range(0, self.present, PART)]
         texts = [self.queries.take(part) for part in parts]

@@ -127,7 +127,7 @@ def test_names_of_register(
 ) -> None:
     plan = register.Plan("joins", (0, 10, 30), 5, 2, shapes=10)
     monkeypatch.setattr(register, "QUICK", (plan,))
-    monkeypatch.setattr(register, "verify", lambda _: 1)
+    monkeypatch.setattr(register, "verify", lambda *_: 1)
     rows = _run("register", capsys, tmp_path / "register.png", "--profile", "--most", "20")
     present = {row["parameters"].get("subscriptions") for row in rows}
     assert present == {None, 0, 10, 20}
