@@ -101,8 +101,8 @@ class Plan:
 
 
 QUICK = (
-    Plan("joins", (0, 1_000, 4_000), 100, 20),
-    Plan("over time", (0, 100), 50, 10, shapes=50),
+    Plan("joins", (0, 1_000, 3_000), 60, 15),
+    Plan("over time", (0, 100), 25, 10, shapes=25),
 )
 FULL = (
     Plan("joins", (0, 1_000, 10_000, 100_000), 2_000, 100),
