@@ -344,11 +344,12 @@ class Engine:
         for name, schema, lateness, label in found["streams"]:
             self.stream(name, self._codec.made(schema), lateness=lateness, channel=label)
         self.clock.now, arrivals, next_query, closed = found["clock"]
-        self._streams.rates.load(found["rates"])
-        for name, number, language, publishes, since, text, rates in found["queries"]:
+        if "rates" in found:
+            self._streams.rates.load(found["rates"])
+        for name, number, language, publishes, since, text, *rates in found["queries"]:
             query = text if isinstance(text, str) else self._codec.made(text)
             self._queries.next_number, self.clock.arrivals = number, since
-            known = tuple((stream, rate) for stream, rate in rates)
+            known = tuple((stream, rate) for known in rates for stream, rate in known)
             self._queries.register(name, query, language, publishes, known)
         self.clock.arrivals, self._queries.next_number, self._closed = arrivals, next_query, closed
         self.counts.update(found["counts"])

@@ -22,6 +22,7 @@ from cep_core.operators.active import ActiveIndex
 from cep_core.plan import Plan
 
 VERSION = 3
+READ = (2, 3)  # version 2 has no rates of streams, and no tuples
 _OWN, _BIG, _TUPLE = 2, 3, 4  # values of the user's types, integers beyond 64 bits, tuples
 _LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python
 Data: TypeAlias = Any
@@ -116,9 +117,10 @@ class Codec:
             raise SnapshotError(f"these bytes are no snapshot: {error}") from error
         if not isinstance(found, dict) or not {"cep_core", "data"} <= found.keys():
             raise SnapshotError("these bytes are no snapshot of cep_core")
-        if found["cep_core"] != VERSION:
+        if found["cep_core"] not in READ:
             raise SnapshotError(
-                f"the snapshot has version {found['cep_core']}; this release reads {VERSION}"
+                f"the snapshot has version {found['cep_core']}; this release reads"
+                f" {READ[0]} to {READ[-1]}"
             )
         return found["data"]
 

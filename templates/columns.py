@@ -63,18 +63,19 @@ class Index:
         self._order = np.argsort(values, kind="stable")
         self._sorted = values[self._order]
 
-    def count(self, wanted: Column) -> int:
-        """Return how many pairs `rows` would return."""
+    def counts(self, wanted: Column) -> Column:
+        """Return how many rows have each of some values."""
         first, last = self._bounds(wanted)
-        return int((last - first).sum())
+        counted: Column = last - first
+        return counted
 
-    def rows(self, wanted: Column) -> tuple[Column, Column]:
+    def rows(self, wanted: Column, *, most: bool = True) -> tuple[Column, Column]:
         """Return all pairs of a place in `wanted` and a row that has the value there.
 
-        Raises TooManyRows.
+        Raises TooManyRows, unless more than `MOST` of them are fine.
         """
         first, last = self._bounds(wanted)
-        if (last - first).sum() > MOST:
+        if most and (last - first).sum() > MOST:
             raise TooManyRows
         which, at = spread(first, last)
         return which, self._order[at]

@@ -105,6 +105,10 @@ class Kept:
             for name in names
         }
 
+    def ages(self) -> tuple[Column, Column]:
+        """Return of all rows the pairs of variables, and the times."""
+        return self._rows["pair"], self._documents["ts"][self._rows["slot"]]
+
     # -- Forgetting ------------------------------------------------------------------------
 
     def forget(self, keeps: Column, clock: int) -> None:

@@ -16,19 +16,31 @@ from templates.columns import Column
 from templates.relations import INFINITE
 
 SHARE = 8
+PARTS = 256
+"""Times that rows are told apart by when they leave, if they were there before."""
 
 
 class Leaving:
-    """Counts the rows that are kept, and those that nobody needs any more.
+    """Counts the rows that are kept, and those that nobody needs any more."""
 
-    Of `unknown` rows that were there before it is not known when they leave:
-    the first look at them tells.
-    """
-
-    def __init__(self, unknown: int = 0) -> None:
-        self._kept = unknown
-        self._left = unknown
+    def __init__(self) -> None:
+        self._kept = 0
+        self._left = 0
         self._leave: list[tuple[int, int]] = []  # when, and how many
+
+    @classmethod
+    def of(cls, keeps: Column, times: Column) -> Leaving:
+        """Return what is to be told of rows: how long each is kept, and since when."""
+        made = cls()
+        made._kept = len(keeps)
+        finite = keeps < INFINITE
+        leave = times[finite] + np.maximum(keeps[finite], 0)
+        if len(leave):
+            step = max(1, int(leave.max() - leave.min()) // PARTS)
+            when, counts = np.unique(leave // step, return_counts=True)
+            pairs = zip(((when + 1) * step).tolist(), counts.tolist(), strict=True)
+            made._leave = sorted(pairs)
+        return made
 
     def note(self, keeps: Column, ts: int) -> None:
         """Note rows that were added: how long each is kept, and the latest time of all."""
@@ -45,11 +57,6 @@ class Leaving:
         while self._leave and self._leave[0][0] < clock:
             self._left += heappop(self._leave)[1]
         return bool(self._left) and SHARE * self._left >= self._kept
-
-    def gone(self, count: int) -> None:
-        """Note that all rows that had left were deleted."""
-        self._kept -= count
-        self._left = 0
 
 
 def _rounded(length: int) -> int:

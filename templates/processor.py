@@ -8,6 +8,7 @@ document can meet.  The caller owns the connection and the transaction.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import TypeAlias
 
@@ -70,8 +71,7 @@ class Processor:
         self._values = Values(connection, self.lender, hashed)
         self._made: dict[Views, list[Columns]] = {}  # R_vj of the last push
         self._loaded: Kept | None = None
-        ((kept,),) = connection.execute("SELECT count(*) FROM state.binding").fetchall()
-        self._leaving = Leaving(kept)
+        self._leaving: Leaving | None = None  # made when it is next asked for
         connection.execute("RESET disabled_optimizers")  # which a failure may have left set
         self._latest: int | None = None  # time of the latest document that was joined
         self.out: dict[int, pa.Table] = {}
@@ -129,8 +129,8 @@ class Processor:
             "DELETE FROM state.binding b USING batch_binding w"
             " WHERE (b.doc, b.pair) = (w.doc, w.pair)"
         )
+        self._loaded = self._leaving = None  # which have only rows that are added
         self._store(bindings)
-        self._loaded = None  # which has only rows that are added
         self._lend_batch(*_nothing())
         if witnesses.times.num_rows:
             self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
@@ -151,12 +151,13 @@ class Processor:
         if not kept.all():
             bindings = bindings.filter(pa.array(kept))
         if bindings.num_rows:
-            if self._views:
-                self._kept.add(bindings)
+            if self._loaded is not None:
+                self._loaded.add(bindings)
             self.lender.lend("kept_binding", bindings)
             self._connection.execute("INSERT INTO state.binding SELECT * FROM kept_binding")
-            keeps = self._registry.keeps[bindings["pair"].to_numpy()]
-            self._leaving.note(keeps, pc.max(bindings["ts"]).as_py())
+            if self._leaving is not None:
+                keeps = self._registry.keeps[bindings["pair"].to_numpy()]
+                self._leaving.note(keeps, pc.max(bindings["ts"]).as_py())
 
     def _filter(self, bindings: pa.Table) -> None:
         """Evaluate the templates with one side, which see the batch only."""
@@ -170,10 +171,11 @@ class Processor:
                 continue
             number, graph = members.template.number, members.template.graph
             if bindings.num_rows <= FEW_ROWS:
-                found = filtered(graph, Touched(rows), _valued(bindings))
-                self._take(number, pa.table(dict(found)))
-            else:
-                self._evaluate(number, _filter_sql(graph, self._lend_touched(number, rows)))
+                with suppress(TooManyRows):  # then the database does it
+                    found = filtered(graph, Touched(rows), _valued(bindings))
+                    self._take(number, pa.table(dict(found)))
+                    continue
+            self._evaluate(number, _filter_sql(graph, self._lend_touched(number, rows)))
 
     def _join(self, side: pa.Table, times: pa.Table) -> None:
         """Evaluate the templates with two sides (Algorithm 4, line 9), in one pass or two."""
@@ -307,9 +309,11 @@ class Processor:
 
         Nothing happens until an eighth of what is kept is expected to be such.
         """
+        keeps = self._registry.keeps
+        if self._registry.take_keeps_changed() or self._leaving is None:
+            self._leaving = self._leaving_of(keeps)
         if not self._leaving.due(clock):
             return False
-        keeps = self._registry.keeps
         finite = np.flatnonzero((keeps >= 0) & (keeps < INFINITE))
         bounds = pa.table({"pair": finite, "bound": clock - keeps[finite]})
         self.lender.lend("bounds", bounds.cast(_BOUNDS))
@@ -319,10 +323,19 @@ class Processor:
         ).fetchall()
         if self._loaded is not None:
             self._loaded.forget(keeps, clock)
-        self._leaving.gone(deleted)
+        self._leaving = None
         if deleted:
             self._values.sweep()
         return bool(deleted)
+
+    def _leaving_of(self, keeps: Column) -> Leaving:
+        """Return when what is kept leaves."""
+        if self._views:
+            pairs, times = self._kept.ages()
+        else:
+            found = self._connection.execute("SELECT pair, ts FROM state.binding").fetchnumpy()
+            pairs, times = np.asarray(found["pair"]), np.asarray(found["ts"])
+        return Leaving.of(keeps[pairs], times)
 
     def forget_pairs(self, pairs: Sequence[int]) -> None:
         """Delete the witnesses of pairs that no join uses any more."""
@@ -331,6 +344,7 @@ class Processor:
             self._connection.execute(f"DELETE FROM state.binding WHERE pair IN ({listed})")
             if self._loaded is not None:
                 self._loaded.forget(self._registry.keeps, -INFINITE)
+            self._leaving = None
             self._values.sweep()
 
 

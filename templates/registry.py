@@ -76,6 +76,7 @@ class Registry:
         self._pairs_of: dict[int, int] = {}  # how many pairs a variable is in
         self._keeps: Counter[int] = Counter()  # rows of joins of two sides, by how long they keep
         self._keep_of = np.full(64, -1, dtype=np.int64)
+        self._keeps_changed = False
         self._symmetric = 0  # rows with the operator JOIN
         self._qids: dict[Row, int] = {}
         self._rows: dict[int, Row] = {}
@@ -183,6 +184,11 @@ class Registry:
         """How long the witnesses are kept that are kept least long, in ticks; None: no joins."""
         return min(self._keeps, default=None)
 
+    def take_keeps_changed(self) -> bool:
+        """Return whether some pair is kept longer or shorter than the last time that was asked."""
+        changed, self._keeps_changed = self._keeps_changed, False
+        return bool(changed)
+
     def kept(self, pairs: Column) -> Column:
         """Return which of some pairs have witnesses that are kept: those of joins of two sides."""
         needed: Column = self._keep_of[pairs] >= 0
@@ -286,7 +292,9 @@ class Registry:
                 self._changed.add(number)
             if graph.two_sided:
                 add(use.keeps, row.keep, by)
-                self._keep_of[number] = max(use.keeps, default=-1)
+                keep = max(use.keeps, default=-1)
+                self._keeps_changed |= 0 <= self._keep_of[number] != keep
+                self._keep_of[number] = keep
 
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)

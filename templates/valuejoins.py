@@ -141,10 +141,15 @@ class Pass:
         usable = np.flatnonzero(among(kept["key"], keys))
         rows, kept = rows[usable], chosen(kept, usable)
         near, far = self._sides(distinct(joins["docs"]))
-        place, which = Index(batch["doc"][ours]).rows(near)
-        asked = _code(docs, far[place], keys, batch["key"][ours[which]])
-        found, at = Index(asked).rows(_code(docs, kept["doc"], keys, kept["key"]))
-        return self._made(batch, ours[which[at]], rows[found])
+        ours_by_doc = Index(batch["doc"][ours])
+        there = _code(docs, kept["doc"], keys, kept["key"])
+        made = []
+        for part in _cut(ours_by_doc.counts(near)):
+            place, which = ours_by_doc.rows(near[part], most=False)
+            asked = _code(docs, far[part][place], keys, batch["key"][ours[which]])
+            found, at = Index(asked).rows(there, most=False)
+            made.append(self._made(batch, ours[which[at]], rows[found]))
+        return together(made)
 
     def _asked(self, joins: Columns, driven: Driving) -> tuple[Column, Column, Column, Column]:
         """Return what is asked for beside some joins: documents and pairs, near and far."""
@@ -200,6 +205,12 @@ def _times(one: Columns, other: Columns) -> tuple[Column, Column, Column]:
 def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
     """Return a number for each two values, from their places among all, which are sorted."""
     return np.searchsorted(ones, one) * len(others) + np.searchsorted(others, other)
+
+
+def _cut(expected: Column) -> list[Column]:
+    """Return places in parts, so that not too much is expected of any."""
+    before = np.cumsum(expected) - expected
+    return np.split(np.arange(len(expected)), np.flatnonzero(np.diff(before // PART)) + 1)
 
 
 def _parts(docs: Column, expected: Column) -> Iterator[Column]:

@@ -29,7 +29,12 @@ def settle() -> None:
     """Let the collector look no more at what there is now, which is here to stay.
 
     With 20,000 subscriptions one look at everything takes a second, and it comes in the middle of
-    some batch.  Reference counting goes on freeing what leaves.
+    some batch.  `unsettle` takes it back.
     """
     gc.collect(1)
     gc.freeze()
+
+
+def unsettle() -> None:
+    """Let the collector look at everything again: something that was to stay has gone."""
+    gc.unfreeze()

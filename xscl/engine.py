@@ -23,7 +23,7 @@ from feeds.faultpoints import reached
 from templates.processor import Processor
 from templates.registry import Registry
 from xscl.backup import Backup, back_up
-from xscl.collector import paused, settle
+from xscl.collector import paused, settle, unsettle
 from xscl.compile import compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
@@ -148,6 +148,7 @@ class Engine:
         """Close the store; the engine cannot be used any more."""
         with self._lock:
             self._store.close()
+            self._unsettle()
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
@@ -163,8 +164,10 @@ class Engine:
 
     def _recover(self, error: BaseException) -> None:
         """Make what is in memory as the store is again; an engine that cannot is closed."""
+        self._unsettle()
         try:
             self._load()
+            self._settle()
         except Exception as again:
             self._store.close()
             raise StoreError(
@@ -308,6 +311,11 @@ class Engine:
             with self._changing():
                 self._registration.register(compiled, updates, self._documents.next)
             self._settle()
+
+    def _unsettle(self) -> None:
+        if self._settled:
+            self._settled = 0
+            unsettle()
 
     def _settle(self) -> None:
         if len(self._subscriptions) >= self._settled + SETTLED:

@@ -143,8 +143,11 @@ class Relations:
         self._store.lend("known_stream", self._streams.table())
         if self._shown is None:
             self._store.connection.execute(VIEWS)
-            self._shown = self._left_over()
-        for number in self._shown - current.keys():
+            self._shown = set()
+            gone = self._left_over()
+        else:
+            gone = self._shown - current.keys()
+        for number in gone:
             self._store.connection.execute(
                 f"DROP VIEW IF EXISTS R_out_{number}; DROP VIEW IF EXISTS R_T_{number}"
             )

@@ -21,6 +21,7 @@ from templates.joingraph import JoinGraph
 from xscl.compile import CompiledJoin, CompiledQuery, JoinedParts, Witnessed
 from xscl.errors import XsclError
 from xscl.language.constants import Constant, Shape, cut, joined, marks, split
+from xscl.language.limits import refuse_characters
 from xscl.language.unparse import literal
 
 Variable = tuple[int, str]
@@ -80,6 +81,7 @@ class Shapes:
 
     def prepare(self, source: str) -> Registrable:
         """Return a query ready to be registered; raises QueryError."""
+        refuse_characters(source)
         found = split(source)
         if found is None:
             return self._alone(source)

@@ -55,3 +55,27 @@ def test_intermediate_rows_are_bound_by_the_nodes(
         found = engine.push(document("T", 2, f"<a>{item}</a>"))
     assert len(found) == 5 * same
     assert max(made) == 5 * same
+
+
+def test_a_document_with_very_many_bindings_stops_no_push() -> None:
+    body = "".join(f"<b>{n}</b><c>{n}</c>" for n in range(1_100))
+    with xscl.Engine() as engine:
+        engine.subscribe("q", "S//a[./b->x][./c->y] NEXT{x = z AND y = w} S//d[./e->z][./f->w]")
+        engine.push([document("S", 1, f"<a>{body}</a>")])
+        found = engine.push([document("S", 2, "<d><e>5</e><f>7</f></d>"), document("S", 3, "<g/>")])
+        assert [match.documents for match in found] == [("d1", "d2")]
+
+
+def test_documents_that_share_much_stop_no_push() -> None:
+    shared = "<ch>one</ch>" + "".join(f"<k>{n}</k>" for n in range(10))
+    channel = "S//i[./ch->c][./k->k] {}{{c = c2 AND k = k2, {}}} S//i[./ch->c2][./k->k2]"
+    with xscl.Engine() as engine:
+        engine.subscribe("near", channel.format("JOIN", 1))
+        engine.subscribe("far", "S//i[./u->u] FOLLOWED BY{u = v, INF} S//i[./u->v]")
+        for half in range(2):
+            documents = [
+                document("S", 100_000 * half + 100 * n, f"<i>{shared}<u>{n}</u></i>")
+                for n in range(200)
+            ]
+            found = engine.push(documents)
+        assert len(found) == 200

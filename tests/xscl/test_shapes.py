@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xscl.compile import compile_query
+from xscl.errors import QueryError
 from xscl.language.constants import MOST, marks, split
 from xscl.language.parser import parse, parse_block
 from xscl.language.unparse import unparse
@@ -24,6 +25,16 @@ FORMS = (
     'S//a[./d->x] JOIN{{x = y AND x < {n} AND y != "{0}", 3}} T//a->y',
     'S//a[./b = "{0}"][./d->x] JOIN{{x = y, 3}} T//a->y PUBLISH p',
     'S//a[./b = 5][./b = {n}][./c = "it\'s"][./c = "{0}"][./d->x] JOIN{{x = y, 3}} T//a->y',
+)
+INSIDE = (
+    "R&D (n=5)",
+    "x<5)",
+    "it's > 5 and",
+    "= 'x') and",
+    "-- = 5]",
+    " \ue00000",
+    "\t",
+    "0.0000001001",
 )
 TEXTS = st.sampled_from(
     ("", "a", "b", "zz", " ", "10", "Ä", "x]", "and", "(", "=", ",", "\U0010ffff")
@@ -98,6 +109,27 @@ def test_a_definition_is_read_as_it_is_written(text: str, values: dict[str, obje
     read = parse(again).expression
     assert unparse(parse_block(unparse(block))) == unparse(block)
     assert block.steps[: len(block.steps) - (derived is not None)] == read.steps  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("inside", INSIDE)
+@pytest.mark.parametrize("other", ["x", "y", "\t", "5"])
+def test_what_is_inside_a_string_is_no_constant(inside: str, other: str) -> None:
+    shapes = Shapes(compile_query)
+    for constant in ("first", other):
+        form = f'[contains(./a, "{inside}")][./b = "{constant}"][./c > 3][0.0000001001 < ./d]'
+        text = f"S//i{form}[./e->x] JOIN{{x = y, 3}} T//i->y"
+        assert shapes.prepare(text) == plain(compile_query(text))
+        block = f"S//i{form}/e"
+        read = parse(block).expression
+        assert parse_block(block).steps == read.steps  # type: ignore[union-attr]
+
+
+def test_what_is_refused_for_itself_is_refused_by_its_shape() -> None:
+    shapes = Shapes(compile_query)
+    shapes.prepare(FORMS[0].format("good", "good"))
+    for text in ("z" * 70_000, "\x01"):
+        with pytest.raises(QueryError):
+            shapes.prepare(FORMS[0].format(text, "good"))
 
 
 def test_equal_conditions_of_many_blocks_are_one_object() -> None:

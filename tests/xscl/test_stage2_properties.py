@@ -44,6 +44,7 @@ def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) ->
         patch.setattr(lending, "FEW_NUMBERS", 1)
         patch.setattr(processor, "FEW_ROWS", 12)
         patch.setattr(columns, "MOST", 6)
+        patch.setattr(valuejoins, "FEW", 0)
         agrees(case, cuts)
 
 

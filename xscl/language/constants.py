@@ -28,13 +28,17 @@ Fill: TypeAlias = Callable[[Sequence[Constant]], Any]
 MOST = 64
 """Constants of one text; one with more has no shape."""
 
+_MARK = "\ue000"
 SHARED = 20_000
 """Conditions of one form that are shared, before sharing begins anew."""
 
-_CONSTANT = re.compile(
-    r"""(?: (?:[<>=]|,) \s* (?: "(?P<double>[^"'{}&<\ue000]*)" | '(?P<single>[^"'{}&<\ue000]*)' )
+_TOKEN = re.compile(
+    r"""--[^\n]* | Q\{[^{}]*\} | [^\W\d](?:[\w.']|-(?!>))*     # a comment, a namespace, a name
+      | (?: (?:[<>=]|,) \s* (?: "(?P<double>[^\x00-\x20"'{}&<][^"'{}&<]*|)"
+                             | '(?P<single>[^\x00-\x20"'{}&<][^"'{}&<]*|)' )
           | [<>=] \s* (?P<number>\d{1,15}(?:\.\d{1,15})?) )
-        (?= \s* (?: [\])] | (?i:and|or)\b ) )""",
+        (?= \s* (?: [\])] | (?i:and|or)\b ) )
+      | "[^"]*" | '[^']*'                                     # any other string""",
     re.VERBOSE,
 )
 
@@ -62,13 +66,16 @@ class Shape:
 
 
 def split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
-    """Return the shape of a text and its different constants; None if it has too many."""
+    """Return the shape of a text and its different constants; None if it can have none."""
+    if _MARK in text:
+        return None
     pieces, numbers, same = [], [], []
     places: dict[Constant, int] = {}
     end = 0
-    for found in _CONSTANT.finditer(text):
+    for found in _TOKEN.finditer(text):
         group = found.lastgroup
-        assert group is not None
+        if group is None:
+            continue
         start, stop = found.span(group)
         constant: Constant = float(found[group]) if group == "number" else found[group]
         pieces.append(text[end:start])
@@ -84,9 +91,8 @@ def split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
 def marks(shape: Shape, *, first: bool) -> tuple[Constant, ...]:
     """Return a value that stands out for each different constant.
 
-    They come in this order `first`, before whatever else could stand in their places, or else in
-    the opposite order and after it: what is the same either way does not depend on the order of
-    constants.
+    They come in this order `first`, before the constants that `split` takes out, or else in the
+    opposite order and after them: what is the same either way does not depend on their order.
     """
     count = len(shape.distinct)
     if first:

@@ -50,6 +50,14 @@ _OPERATORS = frozenset({"not", "div", "mod", "join", "followed", "next", "fold"}
 
 def refuse_excess(text: str) -> None:
     """Raise for a text that is over a limit, or that holds what no text should."""
+    refuse_characters(text)
+    # A text with few signs cannot be over a limit, and nearly all texts are such.
+    if len(text) > MAX_DEPTH:
+        _scan(text)
+
+
+def refuse_characters(text: str) -> None:
+    """Raise for a text that is too long, or that holds what no text should."""
     if len(text) > MAX_LENGTH:
         message = f"{len(text):,} characters, and {MAX_LENGTH:,} are allowed"
         raise _too_complex(text[:200], 0, message)
@@ -57,9 +65,6 @@ def refuse_excess(text: str) -> None:
     if found is not None:
         message = f"the character U+{ord(found[0]):04X} cannot stand in a query"
         raise QueryError.at(found.start(), message, text)
-    # A text with few signs cannot be over a limit, and nearly all texts are such.
-    if len(text) > MAX_DEPTH:
-        _scan(text)
 
 
 def _scan(text: str) -> None:

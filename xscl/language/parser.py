@@ -6,16 +6,16 @@ Lark reads the grammar (`xscl.lark`); `Queries` turns its tree into ours.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from importlib import resources
 
 from lark import Lark, TextSlice, Token, Tree
 from lark.exceptions import UnexpectedInput
 
 from xscl.errors import QueryError, TooComplex
-from xscl.language.constants import Fill, Shape, filler, marks, split
+from xscl.language.constants import Constant, Fill, Shape, filler, marks, split
 from xscl.language.constructor import cut_constructors
 from xscl.language.faults import fault, syntax_fault
 from xscl.language.limits import refuse_excess
@@ -62,14 +62,31 @@ def parse_block(text: str) -> Block:
     if found is None:
         return _block(text)
     shape, constants = found
-    block: Block = _block_of(shape)(constants)
+    if shape not in _FILLS:
+        whole = _block(text)
+        if len(_FILLS) >= MOST_FILLS:
+            _FILLS.clear()
+        _FILLS[shape] = _fill_of(shape, constants, whole)
+    fill = _FILLS[shape]
+    if fill is None:
+        return _block(text)
+    block: Block = fill(constants)
     return block
 
 
-@lru_cache(maxsize=10_000)
-def _block_of(shape: Shape) -> Fill:
+MOST_FILLS = 10_000
+"""Shapes of blocks that are remembered."""
+_FILLS: dict[Shape, Fill | None] = {}
+
+
+def _fill_of(shape: Shape, constants: Sequence[Constant], whole: Block) -> Fill | None:
+    """Return what makes the blocks of a shape; None if it would not make one that is known."""
     marked = marks(shape, first=True)
-    return filler(_block(shape.text(marked)), marked)
+    try:
+        fill = filler(_block(shape.text(marked)), marked)
+    except QueryError:
+        return None
+    return fill if fill(constants) == whole else None
 
 
 def _block(text: str) -> Block:
