@@ -122,6 +122,12 @@ class Chain:
             tests = tuple(one for one in tests if one not in below.tests and one not in own)
         return _tested(_parenthesised(operands, rates), tests)
 
+    def chooses_right(self) -> bool:
+        """Return whether the conditions of a sequence of two choose among rows of the right one."""
+        inside = aliases_of(self.operands[1])
+        tests = (one for one in self.tests if not self._is_free(one))
+        return any(one.aliases & inside for one in (*self.filters, *tests))
+
     def _fixed(self) -> int:
         """Return the last operand up to which the parentheses have to stay."""
         found = [self._last(one) for one in self.filters]
@@ -153,7 +159,8 @@ class Chain:
 def _chain(pattern: Next) -> Chain:
     """Return the operands of a sequence: also those of sequences within it that may be regrouped.
 
-    A sequence to the right with conditions of its own is an operand: it has its own choice.
+    A sequence to the right with conditions of its own is an operand: it has its own choice.  So is
+    one that is chosen by a filter above it, which would choose among other rows if it were opened.
     """
     left = (
         _chain(pattern.left) if isinstance(pattern.left, Next) else Chain((pattern.left,), (), ())
@@ -161,7 +168,8 @@ def _chain(pattern: Next) -> Chain:
     right = Chain((pattern.right,), (), ())
     if isinstance(pattern.right, Next):
         inner = _chain(pattern.right)
-        right = right if inner.filters or inner.tests else inner
+        whole = Chain((pattern.left, pattern.right), pattern.filters, pattern.tests)
+        right = right if inner.filters or inner.tests or whole.chooses_right() else inner
     return Chain(
         (*left.operands, *right.operands),
         (*left.filters, *pattern.filters),

@@ -148,6 +148,26 @@ def test_where_next_is_not_associative_it_is_not_rewritten() -> None:
     assert "as planned" not in core.explain("bound")
 
 
+@pytest.mark.parametrize("rates", [(1, 1, 1), (1, 1, 100), (1, 100, 1), (100, 1, 1), (100, 100, 1)])
+def test_a_filter_above_keeps_the_parentheses_below_it(rates: tuple[int, ...]) -> None:
+    events = [
+        Event("A", ("l", 0), 1),
+        Event("B", ("", 1), 2),
+        Event("C", ("k", 2), 3),
+        Event("B", ("", 3), 4),
+        Event("C", ("l", 4), 5),
+    ]
+    query = "SELECT A.v, B.v, C.v FROM A A ; (B B ; C C) WHERE FILTER(A.k = C.k)"
+    for rewriting in (True, False):
+        options = cep_core.Options(rewriting=rewriting)
+        core = cep_core.Engine(ticks_per_second=1, options=options)
+        for name, rate in zip("ABC", rates, strict=True):
+            core.stream(name, {"k": str, "v": int}, rate=float(rate))
+        core.register("q", query, language="eql")
+        found = [*core.push(events), *core.close()]
+        assert [match.event.values for match in found] == [(0, 3, 4)]
+
+
 # -- sections 1.1 and 3.4 ------------------------------------------------------------------
 
 TRANSACTION = {"acc": str, "amount": float, "currency": str}
