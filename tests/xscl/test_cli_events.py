@@ -81,7 +81,7 @@ def test_a_schema_gives_types_and_names_the_only_stream() -> None:
     (row,) = rows("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "x.csv")
     assert row["values"] == {"A_acc": "007", "A_amount": 10.0, "B_amount": 20.0}
     (row,) = rows("--language", "eql", "-q", PAIRS, "--stream", "t=x.csv", "--time", "at")
-    assert row["values"]["A_acc"] == 7
+    assert row["values"]["A_acc"] == "007"
 
 
 def test_one_bad_row_is_reported_and_does_not_disturb_the_rest() -> None:
@@ -204,10 +204,30 @@ def kinds(*texts: str) -> tuple[type, ...]:
         (("", ""), str),
         (("1", "true"), str),
         (("nan", "1"), str),
+        (("007", "7"), str),
+        (("1_0", "10"), str),
+        (("0", "-3", "0.5", "1e3"), float),
     ],
 )
 def test_inferred_types(texts: tuple[str, ...], kind: type) -> None:
     assert kinds(*texts) == (kind,)
+
+
+def test_signs_that_end_a_line_elsewhere_are_part_of_a_value() -> None:
+    write("t.csv", "time,acc,amount\n1,a\x85b,10\n2,a\u2028b,20\n3,a\x85b,30\n")
+    (row,) = rows("--language", "eql", "-q", PAIRS, "t.csv")
+    assert row["values"] == {"A_acc": "a\x85b", "A_amount": 10, "B_amount": 30}
+    write("u.jsonl", '{"time": 1, "acc": "a\u2028b"}\n{"time": 2, "acc": "a\u2028b"}\n')
+    query = "SELECT A.acc FROM u A ; u B WHERE FILTER(A.acc = B.acc)"
+    assert len(rows("--language", "eql", "-q", query, "u.jsonl")) == 1
+
+
+def test_a_time_that_is_no_number_is_reported() -> None:
+    write("t.jsonl", LINES + '{"time": 1e999, "acc": "a"}\n{"time": NaN, "acc": "a"}\n')
+    done = xscl("--language", "eql", "-q", PAIRS, "t.jsonl")
+    assert done.exit_code == 0
+    assert "xscl: not read: t.jsonl:4: inf is no time" in done.stderr
+    assert "xscl: not read: t.jsonl:5: nan is no time" in done.stderr
 
 
 def found(name: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ records of a stream: int, float, bool, else str; nothing is null.
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 import sys
@@ -69,7 +70,7 @@ def read(path: str) -> Iterator[Record | Unread]:
 
 
 def _csv(text: str, name: str) -> Iterator[Record | Unread]:
-    lines = csv.reader(text.splitlines(keepends=True), strict=True)
+    lines = csv.reader(io.StringIO(text, newline=""), strict=True)
     heading: list[str] | None = None
     number = 0
     while True:
@@ -95,7 +96,7 @@ def _csv(text: str, name: str) -> Iterator[Record | Unread]:
 
 def _json_lines(text: str, name: str) -> Iterator[Record | Unread]:
     number = 0
-    for line, one in enumerate(text.splitlines(), 1):
+    for line, one in enumerate(text.split("\n"), 1):
         if not one.strip():
             continue
         place = f"{name}:{line}"
@@ -168,7 +169,12 @@ def _kinds(value: Value) -> set[type]:
         return set()
     if not isinstance(value, str):
         return {type(value)}
+    if value[:1] in ("0", "-", "+") and not _NUMBER.fullmatch(value):
+        return {str}  # as 007 is: a name that is made of digits
     return {next((k for k in (int, float, bool) if _parsed(value, k) is not None), str)}
+
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 
 def _common(kinds: set[type]) -> type:
@@ -180,6 +186,8 @@ def _common(kinds: set[type]) -> type:
 
 def _parsed(text: str, kind: type) -> Value:
     """Return a text as a value of a type, None if it is none."""
+    if kind in (int, float) and "_" in text:
+        return None
     try:
         match kind.__name__:
             case "int":
@@ -254,4 +262,4 @@ def _ticks(value: Value, unit: int) -> int | None:
                 return None
         value = _parsed(value, int) or number
     assert isinstance(value, int | float)
-    return round(value * unit)
+    return round(value * unit) if isfinite(value) else None
