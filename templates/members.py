@@ -137,7 +137,8 @@ class Drives:
     """
 
     def __init__(self) -> None:
-        self._by_pair: dict[int, dict[tuple[int, ...], None]] = {}  # by the first of its pairs
+        self._by_pair: dict[int, dict[tuple[int, ...], None]] = {}  # by a pair that is rare
+        self._under: dict[tuple[int, ...], int] = {}  # which one that is
         self._edges: dict[tuple[int, ...], tuple[dict[int, int], ...]] = {}
         self._sorted: dict[tuple[tuple[int, ...], int], Column] = {}
 
@@ -146,19 +147,22 @@ class Drives:
         known = self._edges.get(pairs)
         if known is None:
             known = self._edges[pairs] = tuple({} for _ in pairs)
-            self._by_pair.setdefault(pairs[0], {})[pairs] = None
+            rare = min(pairs, key=lambda pair: len(self._by_pair.get(pair, ())))
+            self._under[pairs] = rare
+            self._by_pair.setdefault(rare, {})[pairs] = None
         for place, (counts, edge) in enumerate(zip(known, edges, strict=True)):
             self._sorted.pop((pairs, place), None)
             add(counts, edge, by)
         if not known[0]:
-            del self._edges[pairs], self._by_pair[pairs[0]][pairs]
-            if not self._by_pair[pairs[0]]:
-                del self._by_pair[pairs[0]]
+            rare = self._under.pop(pairs)
+            del self._edges[pairs], self._by_pair[rare][pairs]
+            if not self._by_pair[rare]:
+                del self._by_pair[rare]
 
     def driving(self, weights: Mapping[int, int]) -> Iterator[Column]:
         """Yield the value joins that drive the rows whose pairs all have a weight."""
-        for first in self._by_pair.keys() & weights.keys():
-            for pairs in self._by_pair[first]:
+        for rare in self._by_pair.keys() & weights.keys():
+            for pairs in self._by_pair[rare]:
                 if all(pair in weights for pair in pairs):
                     lightest = min(range(len(pairs)), key=lambda place: weights[pairs[place]])
                     yield self._edges_of(pairs, lightest)
