@@ -60,7 +60,7 @@ class Templates:
         return self._by_minor[minor]
 
     def drop(self, template: Template) -> None:
-        """Forget a template that no query uses any more; its number may come again after a restart."""
+        """Forget a template that no query uses; its number may come again after a restart."""
         self._classes[_signature(template.graph)].remove(template)
         self._by_minor = {m: t for m, t in self._by_minor.items() if t is not template}
 
