@@ -27,6 +27,9 @@ settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True
 settings.load_profile("ci" if IN_CI else "dev")
 
 
+os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one another
+
+
 TOGETHER = {
     "the Spark session": ("/test_pipeline.py::", "through_spark"),
     "cases of the whole language": ("/whole/test_oracle.py::",),

@@ -99,7 +99,8 @@ def test_every_test_folder_is_a_package() -> None:
 def test_requirements_are_those_of_pyproject() -> None:
     project = PYPROJECT["project"]
     extras = project["optional-dependencies"]
-    declared = [*project["dependencies"], *extras["spark"], *extras["test"]]
+    wanted = (extras[name] for name in ("service", "spark", "test"))
+    declared = [*project["dependencies"], *(one for extra in wanted for one in extra)]
     assert sorted(requirements(ROOT / "requirements.in")) == sorted(declared)
 
 

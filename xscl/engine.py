@@ -44,6 +44,7 @@ from xscl.relational import Attributes
 from xscl.relations import Relations
 from xscl.results import XSCL, Results, Subscription
 from xscl.retention import Retention
+from xscl.shapes import Registrable
 from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
@@ -312,6 +313,41 @@ class Engine:
                 self._registration.register(compiled, updates, self._documents.next)
             self._settle()
 
+    def subscribe_each(
+        self, pairs: Sequence[tuple[str, str]], *, updates: bool = False
+    ) -> list[XsclError | None]:
+        """Register queries of different people; return for each what is wrong with it, if it is.
+
+        Those that stand for themselves are one transaction; one that publishes is one of its own,
+        since others may depend on it.
+        """
+        answers: list[XsclError | None] = [None] * len(pairs)
+        together: list[tuple[str, Registrable]] = []
+        alone: list[int] = []
+        names: set[str] = set()
+        with self._lock, paused():
+            for place, (name, text) in enumerate(pairs):
+                try:
+                    ready = self._registration.compiled_one(name, text, names)
+                except XsclError as error:
+                    answers[place] = error
+                    continue
+                names.add(name)
+                if ready.publish is not None:
+                    alone.append(place)
+                else:
+                    together.append((name, ready))
+            if together:
+                with self._changing():
+                    self._registration.register(together, updates, self._documents.next)
+            for place in alone:
+                try:
+                    self._subscribe([pairs[place]], updates)
+                except XsclError as error:
+                    answers[place] = error
+            self._settle()
+        return answers
+
     def _unsettle(self) -> None:
         if self._settled:
             self._settled = 0
@@ -346,6 +382,10 @@ class Engine:
     def subscriptions(self) -> tuple[Subscription, ...]:
         """All subscriptions, in the order of registration."""
         return tuple(self._subscriptions)
+
+    def subscription(self, name: str) -> Subscription | None:
+        """Return the subscription of a name, None if there is none; waits for nobody."""
+        return self._subscriptions.get(name)
 
     # -- Documents -------------------------------------------------------------------------
 

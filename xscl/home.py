@@ -199,6 +199,14 @@ class Home:
             return None
         return read if isinstance(read, dict) else None
 
+    def address(self) -> str | None:
+        """Return where the running service takes requests, None if there is none or it does not."""
+        holder = self.holder()
+        if holder is None or holder.command != SERVICE:
+            return None
+        written = self.read_status() or {}
+        return written.get("address") if written.get("pid") == holder.pid else None
+
 
 def _try_lock(descriptor: int, kind: int) -> Holder | None:
     """Lock, or return who has the lock; process 0 if that one has not signed yet."""

@@ -126,11 +126,32 @@ def _to_4(run: Run) -> None:
     _one_table_of_join_state(run)
 
 
+_SERVICE = """
+CREATE TABLE state.account(number INTEGER, name VARCHAR, quota VARCHAR, created BIGINT);
+CREATE TABLE state.token(
+    id VARCHAR, account INTEGER, label VARCHAR, hash BLOB, created BIGINT, expires BIGINT,
+    session BOOLEAN);
+CREATE TABLE state.owned_stream(account INTEGER, name VARCHAR);
+CREATE TABLE state.written(name VARCHAR PRIMARY KEY, query VARCHAR);
+CREATE TABLE state.endpoint(
+    id VARCHAR, subscription VARCHAR, kind VARCHAR, config VARCHAR, state VARCHAR,
+    position BIGINT, failures INTEGER, next_try BIGINT, note VARCHAR, created BIGINT);
+CREATE TABLE state.dead_letter(
+    endpoint VARCHAR, position BIGINT, match VARCHAR, died BIGINT, attempts INTEGER,
+    reason VARCHAR);
+"""
+"""Who uses the service and what belongs to whom; where matches are delivered."""
+
+
+def _to_5(run: Run) -> None:
+    run(_SERVICE)
+
+
 COUNTS_FROM = 3
 """The version since which stores count their commits."""
 
 OLDEST = 2
-STEPS: tuple[Step, ...] = (_to_3, _to_4)
+STEPS: tuple[Step, ...] = (_to_3, _to_4, _to_5)
 """The first leads from `OLDEST` to the next version, and so on."""
 
 VERSION = OLDEST + len(STEPS)

@@ -7,7 +7,7 @@ memory from the store if it fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from cep_core.queries import Query
 from templates.processor import Processor
@@ -60,17 +60,19 @@ class Registration:
         names: set[str] = set()
         for row, (name, text) in enumerate(pairs, 1):
             try:
-                self._subscriptions.refuse_taken(name, names)
-                query = self._shapes.prepare(text)
-                self._subscriptions.refuse_publisher(
-                    name, query.streams, query.publish, relational=False
-                )
-                yield name, query
+                yield name, self.compiled_one(name, text, names)
             except XsclError as error:
                 if numbered:
                     error.add_note(f"in row {row}, subscription {name!r}")
                 raise
             names.add(name)
+
+    def compiled_one(self, name: str, text: str, others: Container[str] = ()) -> Registrable:
+        """Return a query ready to be registered; `others` are names about to be taken."""
+        self._subscriptions.refuse_taken(name, others)
+        query = self._shapes.prepare(text)
+        self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
+        return query
 
     def planned(self, name: str, text: str, language: str, updates: bool, since: int) -> Query:
         """Return a relational query; it sees events that arrive from `since` on."""

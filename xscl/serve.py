@@ -1,9 +1,10 @@
 """The service: a fetcher that fills the spool, a consumer that empties it, matches as they come.
 
-Three threads: the fetcher polls the feeds that are due; the main thread runs
+Four threads: the fetcher polls the feeds that are due; the main thread runs
 the consumer, with or without Spark, and hands matches on; the reporter writes
-status.json.  If one of the first two fails, that ends the service, and its error
-is the service's; a look that fails is told, and the next one may do better.
+status.json; requests over HTTP are answered beside (`xscl.service`).  If one of
+the first two fails, that ends the service, and its error is the service's; a
+look that fails is told, and the next one may do better.
 `stop` finishes the batch in progress and drops polls in flight.
 """
 
@@ -22,11 +23,12 @@ from feeds.spool import Spool, SpoolError
 from xscl.engine import Engine
 from xscl.errors import StoreError
 from xscl.followed import Feeds, ticks
-from xscl.following import Fetching, keep_polling
+from xscl.following import Fetching, keep_polling, prepare
 from xscl.home import SERVICE, Home
 from xscl.matches import Matches
 from xscl.pipeline import Consumer, DirectConsumer
 from xscl.retention import asked
+from xscl.service.installation import Outbox, Settings, Silent, installed
 from xscl.sink import EngineSink
 from xscl.status import Looks
 
@@ -41,7 +43,7 @@ class Serving:
     """How to serve: with Spark on which master or without, how often to look at the spool.
 
     `history` and `keep_matches` change for how long texts and matches are kept; None changes
-    nothing.
+    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.
     """
 
     spark: bool = True
@@ -50,18 +52,28 @@ class Serving:
     fetching: Fetching = field(default_factory=Fetching)
     history: str | None = None
     keep_matches: str | None = None
+    listen: Settings | None = None
 
 
 class Service:
     """One run of the service on a data directory."""
 
-    def __init__(self, home: Home, serving: Serving, on_matches: Callable[[Matches], None]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        serving: Serving,
+        on_matches: Callable[[Matches], None],
+        on_listening: Callable[[str], None] = lambda address: None,
+    ) -> None:
+        self._on_listening = on_listening
         self._home = home
         self._serving = serving
         self._on_matches = on_matches
         self._stopping = threading.Event()
         self._consumer: Consumer | None = None
         self._errors: list[BaseException] = []
+        self._outbox: Outbox = Silent()
+        self.address: str | None = None  # where requests are taken, once they are
 
     def run(self, until: threading.Event | None = None) -> None:
         """Serve until `stop`, or until the event is set and everything is consumed."""
@@ -77,17 +89,19 @@ class Service:
             engine.retain(asked(engine.retention, *asked_now))
             looks = Looks(store, home)
             self._report(looks)
-            fetch = self._thread("fetcher", lambda: self._fetch(feeds, spool))
-            report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
-            try:
-                with self._consuming(engine, spool) as consumer:
-                    self._consumer = consumer
-                    if not self._stopping.is_set():
-                        consumer.serve(self._serving.look)
-            finally:
-                self.stop()
-                fetch.join()
-                report.join()
+            with self._answering(engine, spool):
+                self._report(looks)
+                fetch = self._thread("fetcher", lambda: self._fetch(feeds, spool))
+                report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
+                try:
+                    with self._consuming(engine, spool) as consumer:
+                        self._consumer = consumer
+                        if not self._stopping.is_set():
+                            consumer.serve(self._serving.look)
+                finally:
+                    self.stop()
+                    fetch.join()
+                    report.join()
             if self._errors:
                 raise self._errors[0]
             self._report(looks, whole=True)
@@ -99,9 +113,37 @@ class Service:
             self._consumer.stop()
 
     @contextmanager
+    def _answering(self, engine: Engine, spool: Spool) -> Iterator[None]:
+        """Take requests over HTTP while the block runs, if that is asked for."""
+        settings = self._serving.listen
+        if settings is None:
+            yield
+            return
+        # FastAPI takes a moment to load, and it may not be installed.
+        from xscl.service.app import create_app
+        from xscl.service.server import Server
+
+        prepare(engine)
+        with installed(self._home, engine, spool, self._outbox, settings) as installation:
+            server = Server(create_app(installation), settings)
+            try:
+                server.start()
+                self.address = server.address
+                self._on_listening(server.address)
+                yield
+            finally:
+                server.stop()
+                self.address = None
+
+    def _hand_on(self, matches: Matches) -> None:
+        """Tell the outbox and who listens of matches that were committed."""
+        self._outbox.notify(matches)
+        self._on_matches(matches)
+
+    @contextmanager
     def _consuming(self, engine: Engine, spool: Spool) -> Iterator[Consumer]:
         """Make the consumer, with a Spark session for as long as it is needed."""
-        with EngineSink(engine, self._on_matches) as sink:
+        with EngineSink(engine, self._hand_on) as sink:
             if self._serving.spark:
                 with self._through_spark(spool, sink) as consumer:
                     yield consumer
@@ -143,7 +185,14 @@ class Service:
     def _report(self, looks: Looks, *, whole: bool = False) -> int:
         """Write status.json, and return how many documents wait."""
         found = looks.now(whole=whole)
-        self._home.write_status({**found.as_dict(), "pid": os.getpid(), "written": ticks()})
+        self._home.write_status(
+            {
+                **found.as_dict(),
+                "pid": os.getpid(),
+                "written": ticks(),
+                "address": self.address,
+            }
+        )
         return found.waiting
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:

@@ -67,6 +67,18 @@ CREATE TABLE state.ledger(query_id VARCHAR, batch_id BIGINT);
 CREATE TABLE state.rejected(
     stream VARCHAR, id VARCHAR, reason VARCHAR, line INTEGER, "column" INTEGER,
     message VARCHAR, sha256 VARCHAR, beginning BLOB, clock BIGINT);
+CREATE TABLE state.account(number INTEGER, name VARCHAR, quota VARCHAR, created BIGINT);
+CREATE TABLE state.token(
+    id VARCHAR, account INTEGER, label VARCHAR, hash BLOB, created BIGINT, expires BIGINT,
+    session BOOLEAN);
+CREATE TABLE state.owned_stream(account INTEGER, name VARCHAR);
+CREATE TABLE state.written(name VARCHAR PRIMARY KEY, query VARCHAR);
+CREATE TABLE state.endpoint(
+    id VARCHAR, subscription VARCHAR, kind VARCHAR, config VARCHAR, state VARCHAR,
+    position BIGINT, failures INTEGER, next_try BIGINT, note VARCHAR, created BIGINT);
+CREATE TABLE state.dead_letter(
+    endpoint VARCHAR, position BIGINT, match VARCHAR, died BIGINT, attempts INTEGER,
+    reason VARCHAR);
 """
 
 READ_WHOLE = 1 << 26

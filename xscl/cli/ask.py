@@ -12,9 +12,10 @@ import typer
 
 from xscl.cli.options import DATA, Data, Json, home
 from xscl.cli.output import complain, say, say_json
-from xscl.cli.queries import query_text, refuse_bare_duration, refuse_bare_windows
+from xscl.cli.queries import query_text, refuse_bare_duration
 from xscl.cli.run import WRITERS, Format
 from xscl.engine import Engine
+from xscl.language.windows import refuse_bare_windows
 from xscl.witness import spooled
 
 

@@ -11,11 +11,11 @@ from xscl.cli.output import complain, one_line, say, say_json, table
 from xscl.cli.queries import (
     query_text,
     refuse_bare_duration,
-    refuse_bare_windows,
     unknown_streams,
 )
 from xscl.engine import Engine
 from xscl.following import prepare
+from xscl.language.windows import refuse_bare_windows
 
 
 def subscribe(

@@ -8,18 +8,6 @@ from pathlib import Path
 
 from xscl.cli.output import Misuse
 from xscl.engine import Engine
-from xscl.errors import QueryError
-from xscl.language.parser import parse
-from xscl.language.syntax import (
-    Block,
-    Expression,
-    Fold,
-    FollowedBy,
-    Join,
-    Next,
-    Query,
-    Window,
-)
 
 
 def query_text(argument: str) -> str:
@@ -32,22 +20,6 @@ def query_text(argument: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise Misuse(f"the query file {path} cannot be read: {reason}") from None
-
-
-def refuse_bare_windows(text: str) -> None:
-    """Raise QueryError for a window without a unit: 10 what?
-
-    Bare numbers are ticks, which are right in a library and a trap for people.
-    """
-    for window in _windows(parse(text).expression):
-        if window.ticks and window.unit is None:
-            raise QueryError.at(
-                window.span.start,
-                f"the window {window.ticks} has no unit",
-                text,
-                hint=f"write '{window.ticks} s' or '{window.ticks} min'; "
-                "the units are ms, s, min, h, d, w",
-            )
 
 
 def refuse_bare_duration(since: str | None) -> None:
@@ -71,18 +43,3 @@ def unknown_streams(engine: Engine, name: str) -> Iterator[str]:
         near = difflib.get_close_matches(stream, known, n=1, cutoff=0.75)
         if stream not in known and near:
             yield f"warning: nothing is known of the stream {stream!r}; is {near[0]!r} meant?"
-
-
-def _windows(expression: Expression) -> Iterator[Window]:
-    match expression:
-        case Block():
-            return
-        case Query():
-            yield from _windows(expression.expression)
-        case Join() | FollowedBy():
-            yield expression.window
-            yield from _windows(expression.left)
-            yield from _windows(expression.right)
-        case Next() | Fold():
-            yield from _windows(expression.left)
-            yield from _windows(expression.right)

@@ -206,7 +206,8 @@ def status(as_json: Json = False, data: Data = DATA) -> None:
             create_tables(store)
             found, note = figures(store, place), None
     if as_json:
-        say_json({**found.as_dict(), "service": None if note is None else holder and holder.pid})
+        running = None if note is None else holder and holder.pid
+        say_json({**found.as_dict(), "service": running, "address": place.address()})
         return
     if note is not None:
         say(note)
@@ -228,4 +229,5 @@ def _of_service(place: Home, pid: int) -> tuple[Status, str]:
             f"the service (process {pid}) is of another release, whose status is not known here",
             hint="ask with the release that runs, or start the service anew",
         ) from None
-    return found, f"service        process {pid}, {age:.0f} s ago"
+    where = f" at {written['address']}" if written.get("address") else ""
+    return found, f"service        process {pid}{where}, {age:.0f} s ago"

@@ -24,8 +24,9 @@ from xscl.cli.output import (
     say_json,
     tracked,
 )
-from xscl.cli.queries import query_text, refuse_bare_windows
+from xscl.cli.queries import query_text
 from xscl.engine import Engine
+from xscl.language.windows import refuse_bare_windows
 from xscl.match import Match
 
 BATCH = 1_000

@@ -25,6 +25,7 @@ from xscl.demo import demonstrate
 from xscl.following import Fetching
 from xscl.matches import Matches
 from xscl.serve import Service, Serving, stopped_by_signals
+from xscl.service.installation import Settings
 
 NoSpark = Annotated[
     bool, typer.Option("--no-spark", help="Take documents from the spool in this process.")
@@ -37,13 +38,29 @@ def serve(
     master: Annotated[
         str, typer.Option("--master", help="The Spark master to run on.")
     ] = "local[*]",
+    host: Annotated[
+        str, typer.Option("--host", envvar="XSCL_HOST", help="The address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", envvar="XSCL_PORT", min=0, max=65535, help="The port; 0 is any free one."
+        ),
+    ] = 8425,
+    name: Annotated[
+        list[str] | None,
+        typer.Option("--name", metavar="HOST", help="A name it is called by; repeatable."),
+    ] = None,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     history: History = None,
     keep_matches: KeepMatches = None,
     as_json: Json = False,
 ) -> None:
-    """Poll feeds, join what comes, print matches; until Ctrl-C or SIGTERM.
+    """Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.
+
+    Who reaches it from this machine may do everything; as soon as it listens
+    elsewhere, requests need a token ('xscl token create').
 
     What no subscription needs any more is kept for a while, counted from the
     latest document: texts for 'try', 'why' and 'subscribe --since' (at most
@@ -61,8 +78,17 @@ def serve(
         fetching=fetching,
         history=history,
         keep_matches=keep_matches,
+        listen=Settings(
+            host=host,
+            port=port,
+            names=tuple(one.lower() for one in name or ()),
+            fetching=fetching,
+        ),
     )
-    service = Service(home(data), serving, printer(as_json, notify_history))
+    service = Service(
+        *(home(data), serving, printer(as_json, notify_history)),
+        on_listening=lambda address: complain(f"the API is at {address}/v1, described at /docs"),
+    )
     complain(
         f"serving from {data} ({'without Spark' if no_spark else 'starting Spark'}); Ctrl-C stops"
     )

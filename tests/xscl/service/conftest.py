@@ -1,0 +1,94 @@
+"""A running service on loopback, without Spark, and clients of its users."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import httpx
+import pytest
+
+from xscl.home import Home
+from xscl.serve import Service, Serving
+from xscl.service.installation import Settings
+
+PATIENCE = 30.0
+ANY_PORT = Settings(port=0)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A service that runs in this process."""
+
+    home: Home
+    service: Service
+    address: str
+
+    def client(self, token: str | None = None) -> httpx.Client:
+        """Return a client; without a token it is the operator's."""
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        return httpx.Client(
+            base_url=self.address, headers=headers, timeout=PATIENCE, trust_env=False
+        )
+
+
+@contextmanager
+def serving(home: Home, settings: Settings = ANY_PORT) -> Iterator[Running]:
+    """Run a service on a data directory while the block runs."""
+    there = threading.Event()
+    serving = Serving(spark=False, look=0.05, listen=replace(settings, port=0))
+    service = Service(home, serving, lambda matches: None, lambda address: there.set())
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            service.run()
+        except BaseException as error:
+            failed.append(error)
+        there.set()
+
+    thread = threading.Thread(target=run, name="service")
+    thread.start()
+    try:
+        assert there.wait(PATIENCE)
+        if failed:
+            raise failed[0]
+        assert service.address is not None
+        yield Running(home, service, service.address)
+    finally:
+        service.stop()
+        thread.join(PATIENCE)
+    if failed:
+        raise failed[0]
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """One service for all tests of a module."""
+    with serving(Home(tmp_path_factory.mktemp("service") / "data")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def operator(running: Running) -> Iterator[httpx.Client]:
+    """The operator, who needs no token on loopback."""
+    with running.client() as client:
+        yield client
+
+
+def eventually(check: Callable[[], bool], seconds: float = PATIENCE) -> None:
+    """Return when something has become true."""
+    until = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < until, "it did not come true"
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Home:
+    """A new data directory."""
+    return Home(tmp_path / "data")

@@ -1,0 +1,33 @@
+"""The application: routes, what surrounds them, and how problems are told."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from xscl.service import problems
+from xscl.service.dependencies import Guesses
+from xscl.service.guard import Guard
+from xscl.service.installation import Installation
+from xscl.service.routes import state, subscriptions
+
+ROUTERS = (state.router, subscriptions.router)
+
+
+def create_app(installation: Installation) -> FastAPI:
+    """Return the application over an installation."""
+    app = FastAPI(
+        title="xscl",
+        version="1",
+        summary="Subscriptions that join XML documents and feed items across time.",
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+        redirect_slashes=False,
+    )
+    app.state.installation = installation
+    app.state.guesses = Guesses()
+    problems.install(app)
+    for router in ROUTERS:
+        app.include_router(router, prefix="/v1")
+    app.add_middleware(Guard, settings=installation.settings)
+    return app

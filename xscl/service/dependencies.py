@@ -1,0 +1,119 @@
+"""What routes ask for: the installation (`Here`) and who is asking (`Who`).
+
+Who asks is said by a bearer token, or by the cookie of a browser that has signed in; on a service
+that only this machine reaches, who says nothing is the operator.  A token that is wrong is never
+taken for nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from http import HTTPStatus
+from typing import Annotated, TypeAlias
+
+from fastapi import Depends, Request
+from fastapi.security import HTTPBearer
+
+from xscl.service.accounts import THE_OPERATOR, Account
+from xscl.service.installation import Installation
+from xscl.service.problems import Problem
+
+COOKIE = "xscl_session"
+"""The cookie of a browser that has signed in; it holds a token that is a session."""
+
+_MINUTE = 60.0
+_REMEMBERED = 10_000  # addresses whose wrong guesses are remembered
+
+
+class Guesses:
+    """How many wrong tokens each address has sent in the last minute."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._wrong: OrderedDict[str, tuple[float, int]] = OrderedDict()
+
+    def count(self, address: str) -> int:
+        """Count one more, and return how many there are."""
+        now = time.monotonic()
+        with self._mutex:
+            began, before = self._wrong.pop(address, (now, 0))
+            if now - began > _MINUTE:
+                began, before = now, 0
+            self._wrong[address] = began, before + 1
+            while len(self._wrong) > _REMEMBERED:
+                self._wrong.popitem(last=False)
+            return before + 1
+
+
+def here(request: Request) -> Installation:
+    """Return the installation that the application was made for."""
+    found = request.app.state.installation
+    assert isinstance(found, Installation)
+    return found
+
+
+Here: TypeAlias = Annotated[Installation, Depends(here)]
+
+_bearer = HTTPBearer(auto_error=False, description="A token, as `xscl token create` shows it.")
+
+
+def who(request: Request, here: Here, _: Annotated[object, Depends(_bearer)]) -> Account:
+    """Return who is asking; raises Problem 401 for nobody."""
+    account = _account(request, here)
+    request.state.account = account.number
+    return account
+
+
+Who: TypeAlias = Annotated[Account, Depends(who)]
+
+
+def operator(account: Who) -> Account:
+    """Return the operator; raises Problem 403 for others."""
+    if not account.is_operator:
+        raise Problem(
+            HTTPStatus.FORBIDDEN, "operator_only", "only the operator of the service may do this"
+        )
+    return account
+
+
+TheOperator: TypeAlias = Annotated[Account, Depends(operator)]
+
+
+def _account(request: Request, here: Installation) -> Account:
+    header = request.headers.get("authorization")
+    given = request.cookies.get(COOKIE)
+    if header is not None:
+        scheme, _, given = header.partition(" ")
+        if scheme.lower() != "bearer":
+            raise _unauthorized("the header Authorization is not 'Bearer TOKEN'")
+    elif not given:
+        if here.settings.is_open:
+            return THE_OPERATOR
+        raise _unauthorized("this service asks for a token")
+    found = here.tokens.owner(given.strip())
+    if found is None:
+        guesses: Guesses = request.app.state.guesses
+        address = request.client.host if request.client else ""
+        if guesses.count(address) > here.settings.guesses:
+            raise Problem(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "too_many_guesses",
+                "too many wrong tokens came from your address",
+                hint="wait a minute",
+                headers={"Retry-After": "60"},
+            )
+        raise _unauthorized("the token is wrong, revoked or over")
+    return found
+
+
+def _unauthorized(detail: str) -> Problem:
+    return Problem(
+        HTTPStatus.UNAUTHORIZED,
+        "unauthorized",
+        detail,
+        hint="send 'Authorization: Bearer TOKEN'; the operator makes tokens with"
+        " 'xscl token create'",
+        headers={"WWW-Authenticate": "Bearer"},
+    )

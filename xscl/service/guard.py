@@ -1,0 +1,177 @@
+"""What every request passes before a route sees it, and every answer after.
+
+- *Host*: a page of another site can have its name resolve to this machine (DNS rebinding); a
+  request for a name that is not ours is refused.
+- *Origin*: a page of another site can send forms here; what changes things is refused unless it
+  comes from our own pages or from no page at all.
+- *Tokens in addresses* are refused: addresses end up in logs and histories.
+- *Bodies* have a limit, counted as they come, and a time to come in.
+- Answers say that they are what they claim to be (`nosniff`), and go into no cache or frame.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from ipaddress import ip_address
+from urllib.parse import unquote
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from xscl.service.installation import Settings
+from xscl.service.problems import Problem, answer
+from xscl.service.tokens import FORM
+
+SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+LONGEST = 16_384
+"""Bytes of an address with its query."""
+
+HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+}
+"""What every answer has unless its route says otherwise."""
+
+
+class Guard:
+    """The middleware around all routes."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app = app
+        self._settings = settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = False
+
+        async def dressed(message: Message) -> None:
+            nonlocal began
+            if message["type"] == "http.response.start":
+                began = True
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        body = _Body(receive, self._most(scope["path"]), self._settings.patience)
+        try:
+            self._check(scope)
+            await self._app(scope, body, dressed)
+        except Problem as problem:
+            if began:
+                raise
+            await answer(problem)(scope, receive, dressed)
+
+    def _most(self, path: str) -> int:
+        return self._settings.bulk if path.endswith(":import") else self._settings.body
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        _check_host(headers, self._settings)
+        if scope["method"] not in SAFE:
+            _check_origin(headers)
+        query = scope["query_string"]
+        if len(scope["path"]) + len(query) > LONGEST:
+            raise Problem(
+                HTTPStatus.REQUEST_URI_TOO_LONG, "address_too_long", "the address is too long"
+            )
+        if FORM.search(unquote(query.decode("latin-1"))) or FORM.search(scope["path"]):
+            raise Problem(
+                HTTPStatus.BAD_REQUEST,
+                "token_in_address",
+                "a token must not stand in an address, which ends up in logs",
+                hint="send it as 'Authorization: Bearer TOKEN', and revoke this one",
+            )
+        length = headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self._most(scope["path"]):
+            raise too_large(self._most(scope["path"]))
+
+
+def too_large(most: int) -> Problem:
+    """Return what is answered for a body over its limit."""
+    return Problem(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+        "body_too_large",
+        f"the body of the request has more than {most:,} bytes",
+        headers={"Connection": "close"},
+    )
+
+
+class _Body:
+    """Receives the parts of a body, up to a limit and a time."""
+
+    def __init__(self, receive: Receive, most: int, patience: float) -> None:
+        self._receive = receive
+        self._most = most
+        self._patience = patience
+        self._seen = 0
+        self._whole = False
+        self._until: float | None = None
+
+    async def __call__(self) -> Message:
+        if self._whole:
+            return await self._receive()  # nothing but the end of the connection is left
+        now = asyncio.get_running_loop().time()
+        if self._until is None:
+            self._until = now + self._patience
+        try:
+            async with asyncio.timeout_at(self._until):
+                message = await self._receive()
+        except TimeoutError:
+            raise Problem(
+                HTTPStatus.REQUEST_TIMEOUT,
+                "body_too_slow",
+                f"the body did not come within {self._patience:.0f} s",
+                headers={"Connection": "close"},
+            ) from None
+        if message["type"] == "http.request":
+            self._seen += len(message.get("body", b""))
+            if self._seen > self._most:
+                raise too_large(self._most)
+            self._whole = not message.get("more_body", False)
+        return message
+
+
+def _check_host(headers: Headers, settings: Settings) -> None:
+    name = _name(headers.get("host", ""))
+    if name == "localhost" or name in settings.names or name == settings.host:
+        return
+    try:
+        address = ip_address(name)
+    except ValueError:
+        address = None
+    # An address in place of a name has not been resolved, so nobody can have rebound it.
+    if address is None or (settings.is_loopback and not address.is_loopback):
+        raise Problem(
+            HTTPStatus.MISDIRECTED_REQUEST,
+            "unknown_host",
+            "the request is for another host",
+            hint="the operator names further hosts with 'xscl serve --name HOST'",
+        )
+
+
+def _check_origin(headers: Headers) -> None:
+    origin = headers.get("origin")
+    site = headers.get("sec-fetch-site", "none")
+    foreign = site not in ("none", "same-origin")
+    if origin is not None:
+        _, _, named = origin.partition("://")
+        foreign = foreign or named != headers.get("host", "")
+    if foreign:
+        raise Problem(
+            HTTPStatus.FORBIDDEN, "cross_site", "the request comes from a page of another site"
+        )
+
+
+def _name(host: str) -> str:
+    """Return the name in a Host header, without the port, the brackets and a last dot."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0].rstrip(".").lower()

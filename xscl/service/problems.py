@@ -1,0 +1,188 @@
+"""What is answered when a request cannot be done: problem documents (RFC 9457).
+
+    {"type": "about:blank", "title": "...", "status": 422, "code": "query", "detail": "...",
+     "hint": "...", "line": 1, "column": 7}
+
+`code` is stable and for programs; `title` says the same in words; `detail` is this very case.
+Errors of the packages keep their codes; `Problem` is for what only HTTP knows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
+from feeds.errors import FeedError
+from feeds.spool import SpoolError
+from xscl.errors import (
+    DocumentError,
+    NameTaken,
+    QueryError,
+    StoreError,
+    StreamCycle,
+    StreamInUse,
+    TooComplex,
+    UnknownSubscription,
+    XsclError,
+)
+from xscl.service.accounts import QuotaExceeded
+from xscl.service.names import OPERATOR, shown
+from xscl.service.registrar import Stopping
+from xscl.service.tokens import UnknownToken
+
+_log = logging.getLogger(__name__)
+
+MEDIA_TYPE = "application/problem+json"
+
+_STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
+    (TooComplex, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (NameTaken, HTTPStatus.CONFLICT),
+    (StreamCycle, HTTPStatus.CONFLICT),
+    (StreamInUse, HTTPStatus.CONFLICT),
+    (UnknownSubscription, HTTPStatus.NOT_FOUND),
+    (UnknownToken, HTTPStatus.NOT_FOUND),
+    (DocumentError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (QuotaExceeded, HTTPStatus.FORBIDDEN),
+    (Stopping, HTTPStatus.SERVICE_UNAVAILABLE),
+    (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (XsclError, HTTPStatus.BAD_REQUEST),
+    (SpoolError, HTTPStatus.SERVICE_UNAVAILABLE),
+    (FeedError, HTTPStatus.UNPROCESSABLE_ENTITY),
+)
+"""The first that an error is an instance of counts."""
+
+
+class Problem(Exception):
+    """A request that cannot be done, for a reason that only HTTP knows."""
+
+    def __init__(
+        self,
+        status: HTTPStatus | int,
+        code: str,
+        detail: str,
+        *,
+        hint: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        **more: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = HTTPStatus(status)
+        self.code = code
+        self.detail = detail
+        self.hint = hint
+        self.headers = dict(headers or {})
+        self.more = more
+
+
+def not_found(what: str, name: str, hint: str | None = None) -> Problem:
+    """Return what is answered for a thing that is not there, or is another user's."""
+    return Problem(
+        HTTPStatus.NOT_FOUND, f"unknown_{what}", f"there is no {what} {name!r}", hint=hint
+    )
+
+
+def answer(problem: Problem) -> Response:
+    """Return the document of a problem."""
+    fields = {
+        "type": "about:blank",
+        "title": problem.status.phrase,
+        "status": problem.status.value,
+        "code": problem.code,
+        "detail": problem.detail,
+        "hint": problem.hint,
+        **problem.more,
+    }
+    document = {name: value for name, value in fields.items() if value is not None}
+    return JSONResponse(document, problem.status.value, problem.headers, MEDIA_TYPE)
+
+
+def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
+    """Return the problem that an error of the packages is, as a user may read it."""
+    status = next(status for kind, status in _STATUS if isinstance(error, kind))
+    code = str(getattr(error, "code", None) or getattr(error, "reason_code", "error"))
+    detail = str(getattr(error, "message", None) or error)
+    hint = getattr(error, "hint", None)
+    place = {name: getattr(error, name, None) for name in ("line", "column")}
+    if isinstance(error, DocumentError):
+        code = error.reason_code
+    notes = [shown(reader, note) for note in getattr(error, "__notes__", ())]
+    headers = {"Retry-After": "5"} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
+    return Problem(
+        status,
+        code,
+        shown(reader, detail),
+        hint=None if hint is None else shown(reader, hint),
+        headers=headers,
+        **place,
+        where="; ".join(notes) or None,
+    )
+
+
+def install(app: FastAPI) -> None:
+    """Have an application answer with problem documents, whatever goes wrong."""
+    app.add_exception_handler(Problem, _problem)
+    app.add_exception_handler(XsclError, _error)
+    app.add_exception_handler(FeedError, _error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _unexpected)
+
+
+def _problem(request: Request, error: Exception) -> Response:
+    assert isinstance(error, Problem)
+    return answer(error)
+
+
+def _error(request: Request, error: Exception) -> Response:
+    problem = of_error(error, getattr(request.state, "account", OPERATOR))
+    if problem.status >= 500:
+        _log.warning("%s %s: %s", request.method, _route(request), error)
+    return answer(problem)
+
+
+def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    wrong = [{"place": ".".join(map(str, e["loc"])), "reason": e["msg"]} for e in error.errors()]
+    return answer(
+        Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "invalid_request",
+            f"{place}: {first['msg']}",
+            hint="/docs says what this address takes",
+            errors=wrong[:20],
+        )
+    )
+
+
+def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    status = HTTPStatus(error.status_code)
+    code = status.name.lower()
+    hint = "/docs lists what there is" if status is HTTPStatus.NOT_FOUND else None
+    return answer(Problem(status, code, str(error.detail), hint=hint, headers=error.headers or {}))
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    _log.error("%s %s failed", request.method, _route(request), exc_info=error)
+    return answer(
+        Problem(
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            "internal",
+            "something is wrong in the service; its log says what",
+        )
+    )
+
+
+def _route(request: Request) -> str:
+    """Return the route of a request, without what a user put into its address."""
+    return getattr(request.scope.get("route"), "path", "(no route)")

@@ -1,0 +1,110 @@
+"""Registration of many queries at once, of whoever waits: one transaction for all that are there.
+
+A transaction costs a write to the disk.  Whoever registers one query puts it on a queue and waits;
+one thread takes all that is there and registers it together.  A query that cannot be registered
+disturbs no other.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from xscl.engine import Engine
+from xscl.errors import XsclError
+from xscl.results import XSCL
+
+MOST = 500
+"""Queries that are registered together."""
+
+
+class Stopping(XsclError):
+    """The service ends and takes nothing more."""
+
+    code = "stopping"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A query to be registered, and who waits for that."""
+
+    name: str
+    query: str
+    updates: bool
+    done: Future[None] = field(default_factory=Future)
+
+
+class Registrar:
+    """A thread that registers what waits."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._waiting: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
+        self._mutex = threading.Lock()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
+        self._thread.start()
+
+    def register(
+        self,
+        name: str,
+        query: str,
+        *,
+        updates: bool = False,
+        language: str = XSCL,
+        since: str | None = None,
+    ) -> None:
+        """Return when a query is registered; raises what is wrong with it."""
+        if since is not None or language != XSCL:
+            self._engine.subscribe(name, query, updates=updates, language=language, since=since)
+            return
+        asked = Asked(name, query, updates)
+        with self._mutex:
+            if self._closed:
+                raise Stopping("the service is stopping", hint="try again when it is back")
+            self._waiting.put(asked)
+        asked.done.result()
+
+    def close(self) -> None:
+        """Register what waits, and end."""
+        with self._mutex:
+            self._closed = True
+            self._waiting.put(None)
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (first := self._waiting.get()) is not None:
+            together = [first]
+            last = False
+            while len(together) < MOST and not last:
+                try:
+                    one = self._waiting.get_nowait()
+                except queue.Empty:
+                    break
+                if one is None:
+                    last = True
+                else:
+                    together.append(one)
+            for updates in (False, True):
+                self._register([one for one in together if one.updates == updates], updates)
+            if last:
+                return
+
+    def _register(self, together: list[Asked], updates: bool) -> None:
+        if not together:
+            return
+        try:
+            answers = self._engine.subscribe_each(
+                [(one.name, one.query) for one in together], updates=updates
+            )
+        except Exception as error:
+            for one in together:
+                one.done.set_exception(error)
+            return
+        for one, wrong in zip(together, answers, strict=True):
+            if wrong is None:
+                one.done.set_result(None)
+            else:
+                one.done.set_exception(wrong)

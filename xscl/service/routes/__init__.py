@@ -1,0 +1,1 @@
+"""The routes under /v1, one module with a `router` for each resource."""

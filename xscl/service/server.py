@@ -1,0 +1,98 @@
+"""The server: uvicorn in a thread of its own, on a socket that is bound before anything starts."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from ipaddress import ip_address
+
+import uvicorn
+from fastapi import FastAPI
+
+from xscl.errors import XsclError
+from xscl.service.installation import Settings
+
+GRACE = 5
+"""Seconds for requests in progress when the service ends."""
+
+_BACKLOG = 1024
+_CONNECTIONS = 2_000
+
+
+class CannotListen(XsclError):
+    """The port is taken, or the address is not one of this machine."""
+
+    code = "cannot_listen"
+
+
+class Server:
+    """An application that is served until `stop`."""
+
+    def __init__(self, app: FastAPI, settings: Settings) -> None:
+        self._socket = _bound(settings.host, settings.port)
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=True,
+            proxy_headers=False,
+            timeout_keep_alive=30,
+            timeout_graceful_shutdown=GRACE,
+            limit_concurrency=_CONNECTIONS,
+            h11_max_incomplete_event_size=65_536,
+            lifespan="off",
+            ws="none",
+        )
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="http", daemon=True
+        )
+
+    @property
+    def address(self) -> str:
+        """Where the service is, as browsers call it."""
+        return address_of(*self._socket.getsockname()[:2])
+
+    def start(self) -> None:
+        """Begin to answer; connections that come earlier wait."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End: take no more, finish what is in progress within `GRACE`."""
+        self._server.should_exit = True
+        if self._thread.ident is not None:
+            self._thread.join(GRACE + 3)
+        self._socket.close()
+
+
+def address_of(host: str, port: int) -> str:
+    """Return the address of a service; of one that listens everywhere, as this machine calls it."""
+    number = ip_address(host)
+    if number.is_unspecified:
+        host = "127.0.0.1" if number.version == 4 else "::1"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; raises CannotListen."""
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        made = socket.socket(family, kind, protocol)
+    except (OSError, OverflowError) as error:
+        raise CannotListen(
+            f"{host!r} is no address to listen on: {error}", hint="name one with --host"
+        ) from error
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind(place)
+        made.listen(_BACKLOG)
+    except OSError as error:
+        made.close()
+        raise CannotListen(
+            f"cannot listen on {host} port {port}: {error.strerror}",
+            hint="choose another port with --port; 0 takes any that is free",
+        ) from error
+    return made

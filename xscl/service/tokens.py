@@ -1,0 +1,143 @@
+"""Tokens: how a program or a browser says who it is.
+
+    xscl_3f9a01c2_<43 letters>
+         id       secret
+
+The id finds the row; of the secret only a hash is kept, which is compared in constant time.  A
+secret has 256 random bits, so a plain hash of it says nothing.  A token is shown once, when it is
+made.  A *session* is a token of a browser, with an end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+from dataclasses import dataclass
+
+from xscl.errors import XsclError
+from xscl.followed import ticks
+from xscl.service.accounts import Account, Accounts
+from xscl.store import Store
+
+FORM = re.compile(r"xscl_([0-9a-f]{8})_([A-Za-z0-9_-]{43})")
+"""What a token looks like, wherever it stands."""
+
+SESSION = 30 * 86_400 * 1_000_000
+"""Ticks for which a browser stays signed in."""
+
+
+class UnknownToken(XsclError):
+    """No token has that id."""
+
+    code = "unknown_token"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """What may be shown of a token; `expires` and `created` in ticks."""
+
+    id: str
+    account: int
+    label: str
+    created: int
+    expires: int | None = None
+    session: bool = False
+
+
+class Tokens:
+    """The tokens of a store; any thread may ask."""
+
+    def __init__(self, store: Store, accounts: Accounts) -> None:
+        self._store = store
+        self._accounts = accounts
+        self._mutex = threading.Lock()
+        self._known: dict[str, tuple[Token, bytes]] = {}
+        self.read()
+
+    def read(self) -> None:
+        """Know what the store has."""
+        rows = self._store.fetch(
+            "SELECT id, account, label, created, expires, session, hash FROM state.token"
+        )
+        self._known = {row[0]: (Token(*row[:6]), bytes(row[6])) for row in rows}
+
+    def create(
+        self,
+        account: Account,
+        label: str = "",
+        *,
+        lifetime: int | None = None,
+        session: bool = False,
+    ) -> tuple[Token, str]:
+        """Make a token, and return it with what its user has to keep; it is never shown again."""
+        secret = secrets.token_urlsafe(32)
+        now = ticks()
+        with self._mutex:
+            name = secrets.token_hex(4)
+            while name in self._known:
+                name = secrets.token_hex(4)
+            token = Token(
+                name,
+                account.number,
+                label,
+                now,
+                None if lifetime is None else now + lifetime,
+                session,
+            )
+            digest = _hash(secret)
+            with self._store.transaction():
+                self._store.fetch(
+                    "DELETE FROM state.token WHERE expires IS NOT NULL AND expires < ?", [now]
+                )
+                self._store.fetch(
+                    "INSERT INTO state.token VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    [name, account.number, label, digest, now, token.expires, session],
+                )
+            self._known[name] = token, digest
+        return token, f"xscl_{name}_{secret}"
+
+    def owner(self, given: str) -> Account | None:
+        """Return whose token this is; None for one that is wrong, revoked or over."""
+        found = FORM.fullmatch(given)
+        name, secret = (found[1], found[2]) if found is not None else ("", given)
+        token, digest = self._known.get(name, (None, b"\0" * 32))
+        same = hmac.compare_digest(digest, _hash(secret))
+        if token is None or not same:
+            return None
+        if token.expires is not None and token.expires < ticks():
+            return None
+        return self._accounts.numbered(token.account)
+
+    def of(self, account: Account | None = None) -> list[Token]:
+        """Return the tokens of a user, or of all; sessions left out."""
+        return [
+            token
+            for token, _ in list(self._known.values())
+            if not token.session and (account is None or token.account == account.number)
+        ]
+
+    def revoke(self, name: str, account: Account | None = None) -> Token:
+        """Make a token worth nothing; of one account, or of whichever has it."""
+        with self._mutex:
+            token, _ = self._known.get(name, (None, b""))
+            if token is None or (account is not None and token.account != account.number):
+                raise UnknownToken(f"there is no token {name!r}", hint="list the tokens to see ids")
+            with self._store.transaction():
+                self._store.fetch("DELETE FROM state.token WHERE id = ?", [name])
+            del self._known[name]
+        return token
+
+    def end_session(self, given: str) -> None:
+        """Sign a browser out; a token that is no session stays."""
+        found = FORM.fullmatch(given)
+        if found is not None and self.owner(given) is not None:
+            token, _ = self._known[found[1]]
+            if token.session:
+                self.revoke(token.id)
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode()).digest()
