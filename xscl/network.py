@@ -50,7 +50,7 @@ from xscl.relational import Relational, composite_of_row
 from xscl.results import Subscription
 from xscl.rules import RULES
 from xscl.xpath.arrivals import Arrival
-from xscl.xpath.nfa import Automaton
+from xscl.xpath.nfa import Automaton, Place
 
 
 def _composite(text: str) -> Composite:
@@ -71,7 +71,7 @@ class _Blocks(dict[str, Block]):
     """Blocks by their definitions, each read once."""
 
     def __missing__(self, definition: str) -> Block:
-        block = self[definition] = parse_block(definition)
+        block = self[definition] = parse_block(definition, short=True)
         return block
 
 
@@ -273,15 +273,29 @@ class Network:
             return dict.fromkeys(self.core.query(subscription.name).held)
         return [self._scans[stream] for stream in subscription.reads]
 
-    def ask(self, pairs: Iterable[Pair]) -> None:
-        """Have the bindings of pairs of variables found."""
+    def ask(self, pairs: Sequence[Pair]) -> None:
+        """Have the bindings of pairs of variables found.
+
+        Of a definition that goes on from the first variable's only the rest is read.
+        """
         blocks = _Blocks()
+        places: dict[str, Place] = {}
+        for pair in pairs:  # before any place is looked up: what is asked for again leaves first
+            self.automaton.remove(pair.number)
         for pair in pairs:
             if is_leaf(pair):
                 self._leaves.add(pair)
-            else:
-                first, second = blocks[pair.first], blocks[pair.second]
-                self.automaton.add(pair.number, first, second, pair.valued)
+                continue
+            first, rest = blocks[pair.first], pair.second[len(pair.first) :]
+            goes_on = pair.second.startswith(pair.first) and rest[:1] in ("", "/")
+            if not goes_on or first.steps[-1].derived is not None:
+                self.automaton.add(pair.number, first, blocks[pair.second], pair.valued)
+                continue
+            upper = places.get(pair.first)
+            if upper is None:
+                upper = places[pair.first] = self.automaton.place(first)
+            further = blocks[first.stream + rest].steps
+            self.automaton.add_below(pair.number, upper, further, pair.valued)
 
     def set_prompt(self, prompt: bool) -> None:
         """Say whether some operator over time reads, in its epoch, what is made of another's."""

@@ -56,7 +56,7 @@ def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Wit
     """Yield the witnesses of the documents of a trial for pairs of variables, in batches."""
     automaton = Automaton()
     for pair in pairs:
-        first, second = parse_block(pair.first), parse_block(pair.second)
+        first, second = (parse_block(one, short=True) for one in (pair.first, pair.second))
         automaton.add(pair.number, first, second, pair.valued)
     rows = store.connection.execute(
         "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first"

@@ -10,6 +10,7 @@ from xscl.compile import compile_query
 from xscl.errors import QueryError
 from xscl.language.constants import MOST, marks, split
 from xscl.language.parser import parse, parse_block
+from xscl.language.shortest import shortest
 from xscl.language.unparse import unparse
 from xscl.shapes import Plain, Shapes, plain
 
@@ -96,6 +97,7 @@ def test_where_the_order_of_constants_matters_every_query_is_compiled() -> None:
         (
             "S//a[./b = '{0}']/c",
             'S//a[contains(./b, "{0}")][./c < {n}]/d',
+            'S//a[./b[./f = "{0}"]]/c[./g[./h[. < {n}]]]/d',
             'S//a[./b = "{0}" or (./c = "{1}" and not(./d > {n}))]//@e',
             'S//a[./b = "it\'s {n}"][./c = {n}]/d | lower-case(.)',
         )
@@ -108,6 +110,7 @@ def test_a_definition_is_read_as_it_is_written(text: str, values: dict[str, obje
     again = filled(text, values).split(" | ", maxsplit=1)[0]
     read = parse(again).expression
     assert unparse(parse_block(unparse(block))) == unparse(block)
+    assert parse_block(filled(text, values), short=True) == shortest(block)
     assert block.steps[: len(block.steps) - (derived is not None)] == read.steps  # type: ignore[union-attr]
 
 

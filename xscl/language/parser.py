@@ -20,6 +20,7 @@ from xscl.language.constructor import cut_constructors
 from xscl.language.faults import fault, syntax_fault
 from xscl.language.limits import refuse_excess
 from xscl.language.queries import Queries
+from xscl.language.shortest import shortest
 from xscl.language.syntax import (
     Block,
     Call,
@@ -53,49 +54,50 @@ def parse(text: str) -> Query:
         raise TooComplex.at(0, message, text) from None
 
 
-def parse_block(text: str) -> Block:
+def parse_block(text: str, *, short: bool = False) -> Block:
     """Return a block, as it is printed in the definition of a variable; perhaps a derived one.
 
-    It is read once for all texts of its shape, which then share what no constant is in.
+    It is read once for all texts of its shape, which then share what no constant is in.  `short`
+    asks for its conditions in their shortest form.
     """
     found = split(text)
     if found is None:
-        return _block(text)
+        return _block(text, short)
     shape, constants = found
-    if shape not in _FILLS:
-        whole = _block(text)
+    if (shape, short) not in _FILLS:
+        whole = _block(text, short)
         if len(_FILLS) >= MOST_FILLS:
             _FILLS.clear()
-        _FILLS[shape] = _fill_of(shape, constants, whole)
-    fill = _FILLS[shape]
+        _FILLS[shape, short] = _fill_of(shape, constants, whole, short)
+    fill = _FILLS[shape, short]
     if fill is None:
-        return _block(text)
+        return _block(text, short)
     block: Block = fill(constants)
     return block
 
 
 MOST_FILLS = 10_000
 """Shapes of blocks that are remembered."""
-_FILLS: dict[Shape, Fill | None] = {}
+_FILLS: dict[tuple[Shape, bool], Fill | None] = {}
 
 
-def _fill_of(shape: Shape, constants: Sequence[Constant], whole: Block) -> Fill | None:
+def _fill_of(shape: Shape, constants: Sequence[Constant], whole: Block, short: bool) -> Fill | None:
     """Return what makes the blocks of a shape; None if it would not make one that is known."""
     marked = marks(shape, first=True)
     try:
-        fill = filler(_block(shape.text(marked)), marked)
+        fill = filler(_block(shape.text(marked), short), marked)
     except QueryError:
         return None
     return fill if fill(constants) == whole else None
 
 
-def _block(text: str) -> Block:
+def _block(text: str, short: bool) -> Block:
     block, *derived = _read(text, text, "block_start").children
     read = Queries(text).block(block)
-    if not derived:
-        return read
-    step = Step(NameTest(None, None), derived=Queries(text, here=True).operand(derived[0]))
-    return replace(read, steps=(*read.steps, step))
+    if derived:
+        step = Step(NameTest(None, None), derived=Queries(text, here=True).operand(derived[0]))
+        read = replace(read, steps=(*read.steps, step))
+    return shortest(read) if short else read
 
 
 def parse_operand(text: str) -> Operand:

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal, TypeAlias, assert_never
 
+from xscl.language.shortest import below
 from xscl.language.syntax import (
     And,
     Compare,
@@ -103,12 +104,6 @@ Plan: TypeAlias = tuple[Lookup, ...]
 """How conditions that must all hold are looked up, one after the other, the sharpest first."""
 
 
-@lru_cache(maxsize=4096)
-def shared(path: Path) -> Path:
-    """Return a path, equal ones as one object."""
-    return path
-
-
 def is_plain(path: Path) -> bool:
     """Whether the structure alone says which nodes a path selects."""
     return path.text is None and not any(step.conditions for step in path.steps)
@@ -129,37 +124,6 @@ def _order(atom: Atom) -> tuple[int, str, str, bool, bool, Constant]:
 def _blunt(lookup: Lookup) -> tuple[int, str, str, bool, bool, Constant]:
     """Return the order of a lookup, that of its bluntest atom."""
     return max(map(_order, lookup.atoms))
-
-
-def simplified(condition: Condition) -> Condition:
-    """Return a condition without nesting where a longer path says the same.
-
-    `./a[./b = 'x']` is `./a/b = 'x'`, and takes a third of the memory.
-    """
-    match condition:
-        case Exists(Path((Step(conditions=(only,)) as step,), None)):
-            bare = replace(step, conditions=())
-            match simplified(only):
-                case Compare(path, operator, value):
-                    return Compare(_below((bare,), path), operator, value)
-                case Exists(path):
-                    return Exists(_below((bare,), path))
-                case inner:
-                    return Exists(Path((replace(step, conditions=(inner,)),)))
-        case Exists(path):
-            return Exists(shared(path))
-        case Compare(path, operator, value):
-            return Compare(shared(path), operator, value)
-        case TextMatch(function, path, value):
-            return TextMatch(function, shared(path), value)
-        case And(parts):
-            return And(tuple(map(simplified, parts)))
-        case Or(parts):
-            return Or(tuple(map(simplified, parts)))
-        case Not(part):
-            return Not(simplified(part))
-        case _:
-            assert_never(condition)
 
 
 def plan(conditions: tuple[Condition, ...]) -> Plan:
@@ -268,9 +232,5 @@ def _lifted(steps: tuple[Step, ...], atoms: Iterable[Atom]) -> Iterator[Atom]:
         question = atom.question
         if question.kind in ("child", "below") or (question.first and question.path != _HERE):
             continue
-        longer = replace(question, path=_below(steps, question.path), first=False)
+        longer = replace(question, path=below(steps, question.path), first=False)
         yield Atom(longer, atom.constant)
-
-
-def _below(steps: tuple[Step, ...], path: Path) -> Path:
-    return shared(Path((*steps, *path.steps), path.text))

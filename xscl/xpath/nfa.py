@@ -22,7 +22,6 @@ from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 from xscl.language.syntax import Block, Condition, NameTest, Operand, Step
-from xscl.xpath.atoms import simplified
 from xscl.xpath.constants import Questions
 from xscl.xpath.index import Index
 from xscl.xpath.names import Key, Symbol, key_of, keys_of
@@ -33,7 +32,6 @@ _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads 
 MEMO_LIMIT = 50_000  # transitions kept before the memory starts afresh
 MEMBERS_LIMIT = 5_000_000  # states in all configurations, likewise
 SEVERAL = 8  # children that are kept without a dictionary
-SHORT_LIMIT = 50_000  # conditions whose shortest forms are remembered
 LOG_LIMIT = 1_000  # changes after which a structure is rather worked out again
 
 
@@ -227,7 +225,6 @@ class Automaton:
         self._entries: dict[int, Entry] = {}
         self._questions = Questions()
         self._conditions: dict[Condition, Condition] = {}  # equal ones are one object
-        self._short: dict[int, tuple[Condition, Condition]] = {}  # that of a condition, by its id
         self._kept_conditions = 0
         self._transitions = Transitions()
         self.shapes: object = None  # what documents had in common: see `xscl.xpath.shape`
@@ -259,17 +256,30 @@ class Automaton:
     # -- Building --------------------------------------------------------------------------
 
     def add(self, pair: int, first: Block, second: Block, valued: bool) -> None:
-        """Ask for the bindings of a pair of variables; asking again replaces the entry."""
+        """Ask for the bindings of a pair of variables; asking again replaces the entry.
+
+        Conditions had better be in their shortest form: equal ones are looked up together.
+        """
         self.remove(pair)
-        self._tidy()
-        derived = second.steps[-1].derived
         alone = first.steps[-1].derived is not None
-        first, second = _nodes(first), _nodes(second)
-        lower = self._place(second)
-        upper = lower
-        for _ in range(len(second.steps) - len(first.steps)):
-            assert upper.parent is not None
-            upper = upper.parent
+        first = _nodes(first)
+        self.add_below(pair, self.place(first), second.steps[len(first.steps) :], valued, alone)
+
+    def place(self, block: Block) -> Place:
+        """Return the place where a block's path ends; it is kept as long as a pair uses it."""
+        return self._along(self._root(block.stream), block.steps)
+
+    def add_below(
+        self, pair: int, upper: Place, steps: Sequence[Step], valued: bool, alone: bool = False
+    ) -> None:
+        """Ask for the bindings of a pair that is not asked for: from a place on, some steps more.
+
+        A derived step at the end stands for no place; `alone` says that the first variable is as
+        derived as the second.
+        """
+        self._tidy()
+        derived = steps[-1].derived if steps else None
+        lower = self._along(upper, steps if derived is None else steps[:-1])
         self._enter(pair, upper, lower, valued, derived, alone)
 
     def _enter(
@@ -322,9 +332,8 @@ class Automaton:
         self._log.append(change)
         self._logged += 1
 
-    def _place(self, block: Block) -> Place:
-        place = self._root(block.stream)
-        for step in block.steps:
+    def _along(self, place: Place, steps: Iterable[Step]) -> Place:
+        for step in steps:
             place = self._below(place, step)
         return place
 
@@ -362,7 +371,7 @@ class Automaton:
             else:
                 parent.spots += (spot,)
                 parent.deepen(1)
-        conditions = tuple(map(self._shared, conditions))
+        conditions = tuple([self._conditions.setdefault(one, one) for one in conditions])
         which = tuple(map(id, conditions))
         place = spot.places.get(which)
         if place is None:
@@ -383,19 +392,8 @@ class Automaton:
                 self._learn(spot)
         return spot.valued
 
-    def _shared(self, condition: Condition) -> Condition:
-        """Return a condition in its shortest form, equal ones as one object."""
-        known = self._short.get(id(condition))
-        if known is None:
-            short = simplified(condition)
-            known = condition, self._conditions.setdefault(short, short)
-            self._short[id(condition)] = known
-        return known[1]
-
     def _tidy(self) -> None:
         """Forget the conditions that no place has, if there may be many."""
-        if len(self._short) > SHORT_LIMIT:
-            self._short.clear()
         if len(self._conditions) <= 2 * self._kept_conditions + LOG_LIMIT:
             return
         used = {
@@ -406,7 +404,6 @@ class Automaton:
         }
         self._conditions = {c: c for c in self._conditions.values() if id(c) in used}
         self._kept_conditions = len(self._conditions)
-        self._short.clear()
 
     def _roots_of(self, place: Place) -> Place:
         while place.parent is not None:
