@@ -108,23 +108,56 @@ async def check(url: str, allowed: frozenset[str], resolve: Resolve) -> Target |
     parsed = _parse(url)
     if isinstance(parsed, Refused):
         return parsed
-    port = parsed.port if parsed.port is not None else _DEFAULT_PORTS[parsed.scheme]
+    port = _port(parsed)
     listed = f"{_in_brackets(parsed.host)}:{port}" in allowed
-    if not listed and port not in PORTS:
-        return Refused(
-            "url_port",
-            f"port {port} is not fetched from unless {_in_brackets(parsed.host)}:{port} is allowed",
-        )
+    if (refused := _wrong_port(parsed, allowed)) is not None:
+        return refused
     try:
         addresses = await resolve(parsed.raw_host.decode("ascii"), port)
     except (OSError, UnicodeError):
         return Refused("fetch_unreachable", "the server cannot be reached")
     if not listed and not all(map(is_public, addresses)):
-        return Refused(
-            "url_private",
-            f"the address is private and {_in_brackets(parsed.host)}:{port} is not allowed",
-        )
+        return _private(parsed)
     return Target(parsed, addresses)
+
+
+def refusal(url: str, allowed: frozenset[str]) -> Refused | None:
+    """Why an address would never be fetched, as far as nobody has to be asked for that.
+
+    A host that is written as an address, in whatever form the system takes for one, is judged; a
+    name is when it is resolved.
+    """
+    parsed = _parse(url)
+    if isinstance(parsed, Refused):
+        return parsed
+    if (refused := _wrong_port(parsed, allowed)) is not None:
+        return refused
+    if f"{_in_brackets(parsed.host)}:{_port(parsed)}" in allowed:
+        return None
+    host = parsed.raw_host.decode("ascii").rstrip(".").lower()
+    if host == "localhost" or host.endswith(".localhost"):
+        return _private(parsed)
+    try:
+        meant = host if ":" in host else socket.inet_ntoa(socket.inet_aton(host))
+    except OSError:
+        return None
+    return None if is_public(meant) else _private(parsed)
+
+
+def _port(url: httpx.URL) -> int:
+    return url.port if url.port is not None else _DEFAULT_PORTS[url.scheme]
+
+
+def _wrong_port(url: httpx.URL, allowed: frozenset[str]) -> Refused | None:
+    place = f"{_in_brackets(url.host)}:{_port(url)}"
+    if place in allowed or _port(url) in PORTS:
+        return None
+    return Refused("url_port", f"port {_port(url)} is not fetched from unless {place} is allowed")
+
+
+def _private(url: httpx.URL) -> Refused:
+    place = f"{_in_brackets(url.host)}:{_port(url)}"
+    return Refused("url_private", f"the address is private and {place} is not allowed")
 
 
 def _parse(url: str) -> httpx.URL | Refused:

@@ -8,7 +8,8 @@ publish.  The output does not depend on how the input is cut into batches.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +29,7 @@ from xscl.compile import compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
 from xscl.documents import Accepted, Documents, Origin, check
-from xscl.errors import SqlError, StoreError, XsclError
+from xscl.errors import SqlError, StoreError, TooLong, XsclError
 from xscl.explain import explain
 from xscl.forgetting import Forgetting
 from xscl.history import TRIED, Trial, beginning, past, registered
@@ -387,6 +388,22 @@ class Engine:
         """Return the subscription of a name, None if there is none; waits for nobody."""
         return self._subscriptions.get(name)
 
+    def knows_stream(self, name: str) -> bool:
+        """Return whether a stream is declared or published; waits for nobody, like the next."""
+        return self._streams.is_known(name)
+
+    def known_streams(self) -> set[str]:
+        """Return the streams that are declared or published."""
+        return self._streams.known()
+
+    def publishes(self, stream: str) -> bool:
+        """Return whether a subscription publishes a stream."""
+        return bool(self._subscriptions.publishers(stream))
+
+    def lateness(self, stream: str) -> int:
+        """Return a stream's lateness in ticks."""
+        return self._streams.lateness(stream)
+
     # -- Documents -------------------------------------------------------------------------
 
     def push(
@@ -602,12 +619,15 @@ class Engine:
             )
             return bytes(rows[0][0]) if rows else None
 
-    def try_query(self, query: str, since: str | int | None = None) -> Sequence[Match]:
+    def try_query(
+        self, query: str, since: str | int | None = None, seconds: float | None = None
+    ) -> Sequence[Match]:
         """Return what a query would have matched on the kept documents; nothing is registered.
 
         `query` is its text or the name of a subscription; `since` says how far back from the
-        clock to begin, as a duration (`"7 d"`) or in ticks.
+        clock to begin, as a duration (`"7 d"`) or in ticks.  Raises TooLong after some `seconds`.
         """
+        until = None if seconds is None else time.monotonic() + seconds
         with self._lock:
             known = registered(self._store, self._subscriptions, query)
             compiled = self._compile(query if known is None else known.query)
@@ -618,7 +638,7 @@ class Engine:
                 known is not None and known.updates,
                 begin=beginning(since, self._documents.clock),
             )
-        return self._tried(trial)
+        return self._tried(trial, until)
 
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
         """Return whether a query (its text, or a subscription's name) matches documents, and why.
@@ -632,7 +652,7 @@ class Engine:
             question = asked(self._store, compiled, known, documents, lateness, self._tried, read)
         return why(question)
 
-    def _tried(self, trial: Trial) -> Matches:
+    def _tried(self, trial: Trial, until: float | None = None) -> Matches:
         """Return what a trial finds: the matches of an engine of its own, in memory."""
         twin = Engine(views=self._views)
         with self._lock:
@@ -642,17 +662,26 @@ class Engine:
         twin.subscribe(trial.name, trial.query, updates=trial.updates)
         with closing(store):
             for batch in past(store, trial):
+                if until is not None and time.monotonic() > until:
+                    raise TooLong
                 with twin._changing():
                     twin._take(batch)
                     twin._finish()
         twin.flush()
         return twin._all()
 
-    def explain(self, query: str, *, sql: bool = False) -> str:
-        """Return how a subscription, or a query that is not registered, is evaluated."""
+    def explain(
+        self, query: str, *, sql: bool = False, seen: Callable[[str], bool] | None = None
+    ) -> str:
+        """Return how a subscription, or a query that is not registered, is evaluated.
+
+        `seen` says which subscriptions, by name, whoever asks may know of; None: all.
+        """
         with self._lock:
             return explain(
-                self._store, self._registry, self._subscriptions, self._network, query, sql=sql
+                *(self._store, self._registry, self._subscriptions, self._network, query),
+                sql=sql,
+                seen=seen,
             )
 
     def _expand(self, rows: pa.Table) -> Matches:

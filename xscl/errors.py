@@ -9,6 +9,7 @@
     ├── StreamCycle           a published stream would reach the query that makes it
     ├── StreamInUse           others still read the stream
     ├── SqlError              the SQL is no single SELECT, or DuckDB refuses it
+    ├── TooLong               a trial took longer than it may
     ├── DocumentError         a document that no query could be right about
     └── StoreError            the state cannot be opened or read (kinds: `xscl.storeerrors`)
 
@@ -25,9 +26,10 @@ _WIDTH = 100  # characters of a source line that a message shows
 
 
 class XsclError(Exception):
-    """A mistake that the caller can mend."""
+    """A mistake that the caller can mend; `row` is where it is in a list, from 1."""
 
     code: ClassVar[str] = "error"
+    row: int | None = None
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message)
@@ -106,6 +108,17 @@ class SqlError(XsclError):
     """The SQL is no single SELECT, or it fails."""
 
     code = "sql"
+
+
+class TooLong(XsclError):
+    """A trial took longer than it may."""
+
+    code = "too_long"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "trying the query on all that is kept takes too long", hint="try it on less: since"
+        )
 
 
 class DocumentError(XsclError):

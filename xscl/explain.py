@@ -8,7 +8,7 @@ on request the SQL.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from cep_core import EDGE_RULES
@@ -43,8 +43,13 @@ def explain(
     query: str,
     *,
     sql: bool = False,
+    seen: Callable[[str], bool] | None = None,
 ) -> str:
-    """Return the explanation of a subscription by its name, or of the text of a query."""
+    """Return the explanation of a subscription by its name, or of the text of a query.
+
+    `seen` says which subscriptions, by name, whoever asks may know of: the others are not counted,
+    and what is kept and planned for all is left out.
+    """
     registered = subscriptions.get(query)
     if registered is None and re.fullmatch(r"[\w.'-]+", query):
         known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
@@ -53,7 +58,17 @@ def explain(
         return network.relational.explain(registered.name)
     compiled = compile_query(registered.query if registered else query)
     if sql:
-        return "\n".join(_sql(registry, join) for join in _joins(compiled.root))
+        templates = registry if seen is None else None
+        return "\n".join(_sql(templates, join) for join in _joins(compiled.root))
+    if seen is not None:
+        lines = [
+            *_heading(compiled, registered),
+            *(line for join in _joins(compiled.root) for line in _join(None, join)),
+            *_equal(subscriptions, registered, seen),
+            *_time(compiled.root),
+            *_warnings(store, subscriptions, compiled),
+        ]
+        return "\n".join(lines)
     lines = [
         *_heading(compiled, registered),
         *(line for join in _joins(compiled.root) for line in _join(registry, join)),
@@ -92,7 +107,7 @@ def _heading(compiled: CompiledQuery, registered: Subscription | None) -> Iterat
         yield f"publishes {compiled.normal.publish}"
 
 
-def _join(registry: Registry, join: CompiledJoin) -> Iterator[str]:
+def _join(registry: Registry | None, join: CompiledJoin) -> Iterator[str]:
     yield from _graph("join graph", join, join.graph, tuple(range(len(join.graph.nodes))))
     yield from _graph("minor", join, join.reduced, join.kept)
     if join.residual is not None:
@@ -102,6 +117,8 @@ def _join(registry: Registry, join: CompiledJoin) -> Iterator[str]:
     if join.never:
         yield "warning: the predicate contradicts itself: nothing will ever match"
     yield from _variables(join)
+    if registry is None:
+        return
     number = _known_template(registry, join)
     yield f"template {number}, in use" if number else "template: a new one"
 
@@ -155,6 +172,15 @@ def _sharing(
         f" in {_counted(joins, 'distinct join')}"
     )
     yield f"row {registered.qid} of R_T_{registered.template}: {shared}"
+
+
+def _equal(
+    subscriptions: Subscriptions, registered: Subscription | None, seen: Callable[[str], bool]
+) -> Iterator[str]:
+    """Yield how many subscriptions that may be known of share all their work with this one."""
+    if registered is not None:
+        equal = sum(seen(one.name) for one in subscriptions.by_qid[registered.qid])
+        yield f"shared by {_counted(equal, 'equal subscription')} of yours"
 
 
 def _counted(number: int, what: str) -> str:
@@ -253,9 +279,9 @@ def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuer
             yield f"warning: nothing has come on the stream {stream!r} yet"
 
 
-def _sql(registry: Registry, join: CompiledJoin) -> str:
-    number = _known_template(registry, join)
-    graph = registry.members[number].template.graph if number else join.reduced
+def _sql(registry: Registry | None, join: CompiledJoin) -> str:
+    number = None if registry is None else _known_template(registry, join)
+    graph = registry.members[number].template.graph if registry and number else join.reduced
     table = r_t(number) if number else "R_T"
     if not graph.two_sided:
         return filter_query(graph, table, "batch_binding")

@@ -35,6 +35,7 @@ REFUSALS = frozenset({"url_private", "url_port"})
 SECOND = 1_000_000
 _HOUR = 3_600 * SECOND
 _NAME = re.compile(r"[^\W\d][\w.-]*")
+_OWNER = re.compile(r"_\d+\.")
 _SECRET = re.compile(
     r"([?&;][^=&;]*(?:token|key|secret|pass|pwd|auth|sig|session|sid)[^=&;]*=)[^&;]+", re.IGNORECASE
 )
@@ -93,7 +94,12 @@ class Feed:
     @property
     def streams(self) -> tuple[str, ...]:
         """The streams that the feed's items belong to, each once."""
-        return tuple(dict.fromkeys((self.stream, *self.tags, EVERYTHING)))
+        return tuple(dict.fromkeys((self.stream, *self.tags, self.owner + EVERYTHING)))
+
+    @property
+    def owner(self) -> str:
+        """What is before the names of the user whose feed it is: nothing for a public one."""
+        return owner_of(self.key)
 
     @property
     def domain(self) -> str:
@@ -232,14 +238,25 @@ def read_header(text: str) -> tuple[str, str]:
 def stream_name(url: str) -> str:
     """Return a name for a feed's stream: its host, as far as XSCL takes that as a name."""
     host = (urlsplit(url).hostname or "feed").removeprefix("www.")
-    name = re.sub(r"[^\w.]|^(?=\d)", "_", host)
+    name = _unowned(re.sub(r"[^\w.]|^(?=\d)", "_", host))
     return name if re.fullmatch(_NAME, name) else "feed"
 
 
 def tag_name(text: str) -> str:
     """Return a name of a stream for a folder that people named; empty if nothing is left of it."""
     name = re.sub(r"[^\w.-]+", "-", text).strip("-.")
-    return f"_{name}" if name and not _NAME.match(name) else name
+    return _unowned(f"_{name}" if name and not _NAME.match(name) else name)
+
+
+def owner_of(name: str) -> str:
+    """Return what is before the names of one user, such as `_7.`; nothing for public names."""
+    found = _OWNER.match(name)
+    return "" if found is None else found[0]
+
+
+def _unowned(name: str) -> str:
+    """Return a name that is made here so that it is not one of a user's, as `_127.0.0.1` is."""
+    return f"feed{name}" if owner_of(name) else name
 
 
 def free_name(name: str, taken: Iterable[str]) -> str:

@@ -49,22 +49,35 @@ class Taken:
 
 
 def take_list(
-    feeds: Feeds, outlines: Sequence[Outline], tags: Sequence[str] = (), every: int = EVERY
+    feeds: Feeds,
+    outlines: Sequence[Outline],
+    tags: Sequence[str] = (),
+    every: int = EVERY,
+    owner: str = "",
 ) -> Taken:
-    """Follow the feeds of a list; a feed that is followed gets the tags that it lacks."""
+    """Follow the feeds of a list; a feed that is followed gets the tags that it lacks.
+
+    `owner` is whose feeds they are (`Feed.owner`); he has written the tags.
+    """
     known: dict[str, Feed] = {}
-    for feed in feeds:
+    for feed in feeds.owned(owner):
         known |= {feed.url: feed, feed.key: feed}
     wanted: dict[str, Wanted] = {}
     lines: list[Line | str] = []  # the key of a feed to add, where its line will be
     changed: dict[str, Feed] = {}
     for outline in outlines:
         names = _tags(outline, tags)
-        line = _refused(outline) or _again(outline, names, wanted) or _known(outline, names, known)
+        line = (
+            _refused(outline)
+            or _again(outline, names, wanted)
+            or _known(outline, names, known, owner)
+        )
         if line is None:
             key = feed_key(outline.url)
             wanted[key] = Wanted(
-                outline.url, None, names, every, title=outline.title, site_url=outline.site_url
+                outline.url,
+                *(None, names, every, ()),
+                *(outline.title, outline.site_url, owner),
             )
             lines.append(key)
             continue
@@ -121,13 +134,16 @@ def _again(outline: Outline, tags: tuple[str, ...], wanted: dict[str, Wanted]) -
     return Line("twice", shown(outline.url), outline.title, tags=tags)
 
 
-def _known(outline: Outline, tags: tuple[str, ...], known: dict[str, Feed]) -> Feed | None:
+def _known(
+    outline: Outline, tags: tuple[str, ...], known: dict[str, Feed], owner: str
+) -> Feed | None:
     """The feed that is followed already, with the tags that it lacked."""
     address, user = split_user(outline.url)
-    found = known.get(feed_key(outline.url)) or (None if user else known.get(address))
+    found = known.get(owner + feed_key(outline.url)) or (None if user else known.get(address))
     if found is None:
         return None
-    return replace(found, tags=tuple(dict.fromkeys((*found.tags, *tags))))
+    named = (owner + tag for tag in tags)
+    return replace(found, tags=tuple(dict.fromkeys((*found.tags, *named))))
 
 
 def _line(outcome: Outcome, outline: Outline, feed: Feed) -> Line:

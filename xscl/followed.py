@@ -16,6 +16,7 @@ Headers and addresses that look secret are not in the table, see `xscl.secrets`.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -36,6 +37,7 @@ from xscl.feed import (
     check_name,
     feed_key,
     free_name,
+    owner_of,
     shown,
     split_user,
     stream_name,
@@ -62,7 +64,10 @@ CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT, announced INTEGER);
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A feed that somebody wants to follow; `url` as it was given, secrets included."""
+    """A feed that somebody wants to follow; `url` as it was given, secrets included.
+
+    `owner` comes before the names of the user whose feed it is to be, see `Feed.owner`.
+    """
 
     url: str
     stream: str | None = None
@@ -71,6 +76,7 @@ class Wanted:
     headers: Headers = ()
     title: str = ""
     site_url: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,7 @@ class Feeds:
     def __init__(self, engine: Engine, spool: Path | None = None) -> None:
         self._engine = engine
         self._store = engine.store()
+        self._writing = _WRITING.setdefault(engine, threading.RLock())
         try:
             self._secrets = _secrets_of(engine, self._store)
             create_tables(self._store, self._secrets)
@@ -116,11 +123,16 @@ class Feeds:
 
     def __getitem__(self, name: str) -> Feed:
         """Return a feed by its address or key, or by its stream if that has one feed only."""
+        return self.find(name)
+
+    def find(self, name: str, owner: str = "") -> Feed:
+        """Return an owner's feed by address, key or stream, as he calls them."""
         address = _address(name)
-        keys = (name, feed_key(name))
+        keys = (owner + name, owner + feed_key(name))
         near = self._select("WHERE url = ? OR key IN (?, ?)", shown(address), *keys)
+        near = [feed for feed in near if feed.owner == owner or (not owner and feed.key == name)]
         found = [feed for feed in near if feed.url == address or feed.key in keys]
-        found = found or self._select("WHERE stream = ?", name)
+        found = found or self._select("WHERE stream = ?", owner + name)
         found = found or [feed for feed in near if feed.shown_url == name]
         if len(found) == 1:
             return found[0]
@@ -128,6 +140,12 @@ class Feeds:
         raise FeedsError(
             f"{what} {shown(address)!r}", hint="'xscl feeds list' shows addresses and streams"
         )
+
+    def owned(self, owner: str, after: str = "", limit: int | None = None) -> list[Feed]:
+        """Return feeds of one owner in the order of their keys, those after a key."""
+        whose = "starts_with(key, ?)" if owner else "NOT regexp_matches(key, '^_[0-9]+\\.' || ?)"
+        most = "" if limit is None else f" LIMIT {int(limit)}"
+        return self._select(f"WHERE {whose} AND key > ? ORDER BY key{most}", owner, after)
 
     def due(self, now: int) -> list[Feed]:
         """Return the feeds whose time has come, the longest waiting first."""
@@ -145,7 +163,7 @@ class Feeds:
             " GROUP BY domain ORDER BY waiting, 1 LIMIT ?",
             [now, sorted(busy), most],
         )
-        found = {feed.key: feed for feed in self._among([key for key, _ in rows])}
+        found = {feed.key: feed for feed in self.among([key for key, _ in rows])}
         return [found[key] for key, _ in rows]
 
     def items(self, feed: Feed) -> dict[str, Seen]:
@@ -166,18 +184,20 @@ class Feeds:
                 found[key][identity] = Seen(*row)
         return found
 
-    def counts(self) -> dict[str, Count]:
-        """Return how many items of each feed are known, by its key."""
+    def counts(self, keys: Collection[str] | None = None) -> dict[str, Count]:
+        """Return how many items of each feed are known, by its key; of some feeds, or of all."""
+        among = "" if keys is None else " WHERE list_contains(?::VARCHAR[], key)"
         rows = self._store.fetch(
             "SELECT key, count(*), sum(versions)::BIGINT, coalesce(sum(skipped), 0)::BIGINT"
-            " FROM state.feed_item GROUP BY key"
+            f" FROM state.feed_item{among} GROUP BY key",
+            [] if keys is None else [list(keys)],
         )
         return {key: Count(*row) for key, *row in rows}
 
     def is_followed(self, url: str, *, besides: Feed) -> bool:
         """Return whether another feed has the address."""
         near = self._select("WHERE url = ? AND key <> ?", shown(url), besides.key)
-        return any(feed.url == url for feed in near)
+        return any(feed.url == url and feed.owner == besides.owner for feed in near)
 
     def _select(self, rest: str, *parameters: object) -> list[Feed]:
         rows = self._store.fetch(f"{_SELECT} {rest}", parameters)
@@ -194,9 +214,11 @@ class Feeds:
         every: int = EVERY,
         headers: Headers = (),
         now: int | None = None,
+        owner: str = "",
     ) -> Feed:
         """Follow a feed; it is due at once."""
-        (added,) = self.add_all([Wanted(url, stream, tuple(tags), every, headers)], now=now)
+        wanted = Wanted(url, stream, tuple(tags), every, headers, owner=owner)
+        (added,) = self.add_all([wanted], now=now)
         if isinstance(added, FeedsError):
             raise added
         return added
@@ -205,18 +227,19 @@ class Feeds:
         self, wanted: Sequence[Wanted], *, now: int | None = None
     ) -> list[Feed | FeedsError]:
         """Follow feeds, all due at once; in the place of one that cannot be, say why."""
-        followed = _Followed(self, self._published())
         time_now = ticks() if now is None else now
         added: list[Feed | FeedsError] = []
-        for one in wanted:
-            try:
-                feed = _made(one, followed, time_now)
-            except FeedsError as error:
-                added.append(error)
-                continue
-            followed.take(feed)
-            added.append(feed)
-        self._insert([feed for feed in added if isinstance(feed, Feed)])
+        with self._writing:
+            followed = _Followed(self, self._published())
+            for one in wanted:
+                try:
+                    feed = _made(one, followed, time_now)
+                except FeedsError as error:
+                    added.append(error)
+                    continue
+                followed.take(feed)
+                added.append(feed)
+            self._insert([feed for feed in added if isinstance(feed, Feed)])
         return added
 
     def _insert(self, feeds: Sequence[Feed]) -> None:
@@ -231,7 +254,7 @@ class Feeds:
         """Write what a person may change of a feed: tags, interval, headers, whether it is gone."""
         _refuse_published(feed.tags, self._published())
         self._secrets.keep([feed])
-        with self._store.transaction():
+        with self._writing, self._store.transaction():
             self._store.fetch(
                 "UPDATE state.feed SET tags = ?, every = ?, gone = ?, next_poll = ? WHERE key = ?",
                 [list(feed.tags), feed.every, feed.gone, feed.next_poll, feed.key],
@@ -243,7 +266,7 @@ class Feeds:
 
     def remove(self, feed: Feed) -> None:
         """Stop following a feed; what is known of its items stays, in case it is added again."""
-        with self._store.transaction():
+        with self._writing, self._store.transaction():
             self._store.fetch("DELETE FROM state.feed WHERE key = ?", [feed.key])
         self._secrets.forget(feed.key)
 
@@ -266,7 +289,7 @@ class Feeds:
         """
         self._secrets.keep(feeds)
         news = list(found)
-        with self._store.transaction():
+        with self._writing, self._store.transaction():
             self._store.lend("polled", _table(feeds, ("key", *_POLLED)))
             changes = ", ".join(f"{name} = polled.{name}" for name in _POLLED)
             self._store.connection.execute(
@@ -281,7 +304,7 @@ class Feeds:
 
     def hold(self, domain: str, until: int) -> None:
         """Let no feed of a domain be due before some time."""
-        with self._store.transaction():
+        with self._writing, self._store.transaction():
             self._hold(domain, until)
 
     def _hold(self, domain: str, until: int) -> None:
@@ -319,7 +342,7 @@ class Feeds:
     def announce(self, segments: int) -> None:
         """Note that so many segments of items are about to be appended to the spool."""
         ((known,),) = self._store.fetch("SELECT coalesce(max(segment), 0) FROM state.feed_spool")
-        with self._store.transaction():
+        with self._writing, self._store.transaction():
             self._know(known, segments)
 
     def _know(self, segment: int, announced: int | None = None) -> None:
@@ -357,7 +380,7 @@ class Feeds:
             key, mark, identity = document.id.partition("#")
             if mark:
                 latest[key, identity] = item_hash(document.xml)
-        followed = [feed.key for feed in self._among({key for key, _ in latest})]
+        followed = [feed.key for feed in self.among({key for key, _ in latest})]
         seen = self.items_of(followed)
         for (key, identity), digest in latest.items():
             if key in seen:
@@ -366,7 +389,8 @@ class Feeds:
                     versions = before.versions + 1
                     yield key, identity, Seen(digest, versions, before.skipped, rule=before.rule)
 
-    def _among(self, keys: Collection[str]) -> list[Feed]:
+    def among(self, keys: Collection[str]) -> list[Feed]:
+        """Return the feeds that are followed of some keys."""
         marks = ", ".join("?" * len(keys))
         return self._select(f"WHERE key IN ({marks})", *keys) if keys else []
 
@@ -383,6 +407,9 @@ _ITEM = pa.schema(
     ]
 )
 
+
+_WRITING: WeakKeyDictionary[Engine, threading.RLock] = WeakKeyDictionary()
+"""Of the tables of feeds of one engine one writes at a time: two would be in conflict."""
 
 _IN_MEMORY: WeakKeyDictionary[Engine, Secrets] = WeakKeyDictionary()
 
@@ -452,32 +479,37 @@ class _Followed:
 
     def __init__(self, feeds: Iterable[Feed], published: Mapping[str, str]) -> None:
         self.keys: dict[str, str] = {}
-        self.urls: dict[str, str] = {}
+        self.urls: dict[tuple[str, str], str] = {}
         self.published = published
         self.streams = {EVERYTHING, *published}
         for feed in feeds:
             self.take(feed)
 
     def take(self, feed: Feed) -> None:
-        self.keys[feed.key] = self.urls[feed.url] = feed.stream
+        self.keys[feed.key] = self.urls[feed.owner, feed.url] = feed.stream
         self.streams.add(feed.stream)
 
 
 def _made(wanted: Wanted, known: _Followed, now: int) -> Feed:
     """Return a new feed; raise if it is followed already or a name is none."""
-    key = feed_key(wanted.url)
+    owner = wanted.owner
+    key = owner + feed_key(wanted.url)
     url, user = split_user(wanted.url)
     headers = (*wanted.headers, *user)
-    there = known.keys.get(key) or (None if headers else known.urls.get(url))
+    if owner_of(key) != owner or any(map(owner_of, (wanted.stream or "", *wanted.tags))):
+        raise FeedsError(
+            f"{shown(url)} cannot be followed under names that begin as those of users do"
+        )
+    there = known.keys.get(key) or (None if headers else known.urls.get((owner, url)))
     if there is not None:
         raise FeedsError(
             f"{shown(url)} is followed already, on the stream {there!r}",
             hint=f"'xscl feeds show {there}' shows it, 'xscl feeds edit' changes it",
         )
-    stream = wanted.stream or free_name(stream_name(url), known.streams)
-    for name in (stream, *wanted.tags):
+    for name in (*((wanted.stream,) if wanted.stream else ()), *wanted.tags):
         check_name(name)
-    tags = tuple(dict.fromkeys(wanted.tags))
+    stream = owner + wanted.stream if wanted.stream else _free(owner, url, known)
+    tags = tuple(dict.fromkeys(owner + tag for tag in wanted.tags))
     _refuse_published((stream, *tags), known.published)
     return Feed(
         key,
@@ -492,6 +524,11 @@ def _made(wanted: Wanted, known: _Followed, now: int) -> Feed:
         site_url=wanted.site_url,
         next_poll=now,
     )
+
+
+def _free(owner: str, url: str, known: _Followed) -> str:
+    """Return a name for the stream of a feed that no other stream has."""
+    return free_name(owner + stream_name(url), known.streams)
 
 
 def _refuse_published(streams: Iterable[str], published: Mapping[str, str]) -> None:

@@ -62,6 +62,7 @@ def follow(
     tags: Sequence[str] = (),
     every: int = EVERY,
     headers: Headers = (),
+    owner: str = "",
 ) -> tuple[Feed, list[str]]:
     """Follow a feed; return it, and those of its streams whose lateness could not be raised.
 
@@ -69,7 +70,7 @@ def follow(
     to be known before a stream is subscribed to; `prepare` makes up for a kill
     between the two steps.
     """
-    feed = feeds.add(url, stream=stream, tags=tags, every=every, headers=headers)
+    feed = feeds.add(url, stream=stream, tags=tags, every=every, headers=headers, owner=owner)
     return feed, allow_late(engine, [feed])
 
 

@@ -63,6 +63,7 @@ class Registration:
                 yield name, self.compiled_one(name, text, names)
             except XsclError as error:
                 if numbered:
+                    error.row = row
                     error.add_note(f"in row {row}, subscription {name!r}")
                 raise
             names.add(name)

@@ -72,7 +72,6 @@ CREATE TABLE state.token(
     id VARCHAR, account INTEGER, label VARCHAR, hash BLOB, created BIGINT, expires BIGINT,
     session BOOLEAN);
 CREATE TABLE state.owned_stream(account INTEGER, name VARCHAR);
-CREATE TABLE state.written(name VARCHAR PRIMARY KEY, query VARCHAR);
 CREATE TABLE state.endpoint(
     id VARCHAR, subscription VARCHAR, kind VARCHAR, config VARCHAR, state VARCHAR,
     position BIGINT, failures INTEGER, next_try BIGINT, note VARCHAR, created BIGINT);

@@ -146,6 +146,14 @@ class Streams:
                     hint="set them before the first subscription",
                 )
 
+    def known(self) -> set[str]:
+        """Return the streams that are declared or published."""
+        return {*list(self._latenesses), *self._subscriptions.published()}
+
+    def is_known(self, stream: str) -> bool:
+        """Return whether a stream is declared or published."""
+        return stream in self._latenesses or bool(self._subscriptions.publishers(stream))
+
     def schema(self, stream: str) -> Schema | None:
         """Return what is known of the attributes of a stream of documents."""
         if stream in self._declared:

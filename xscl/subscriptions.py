@@ -80,6 +80,10 @@ class Subscriptions:
         """Return the subscriptions that publish a stream."""
         return self._publishers.get(stream, [])
 
+    def published(self) -> list[str]:
+        """Return the streams that subscriptions publish."""
+        return list(self._publishers)
+
     @property
     def publishes(self) -> bool:
         """Whether any subscription publishes."""

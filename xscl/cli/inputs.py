@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from feeds import files
 from feeds.documents import Document
 from feeds.files import Rejected
 from xscl.cli.output import Misuse, complain, tracked
+from xscl.instants import ticks_of_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,16 +115,7 @@ def _report(rejected: Rejected) -> str:
 
 def instant(text: str) -> int:
     """Return the ticks of a time: ISO 8601 (UTC unless it says otherwise), or ticks."""
-    if text.lstrip("-").isdecimal() and len(text) != 4:
-        return int(text)
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise Misuse(
-            f"{text!r} is no time", hint="write it as 2026-03-01 or 2026-03-01T12:00:00Z"
-        ) from None
-    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
-    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+    found = ticks_of_time(text)
+    if found is None:
+        raise Misuse(f"{text!r} is no time", hint="write it as 2026-03-01 or 2026-03-01T12:00:00Z")
+    return found

@@ -8,9 +8,17 @@ from xscl.service import problems
 from xscl.service.dependencies import Guesses
 from xscl.service.guard import Guard
 from xscl.service.installation import Installation
-from xscl.service.routes import state, subscriptions
+from xscl.service.routes import ask, documents, feeds, state, streams, subscriptions, tokens
 
-ROUTERS = (state.router, subscriptions.router)
+ROUTERS = (
+    subscriptions.router,
+    documents.router,
+    feeds.router,
+    streams.router,
+    ask.router,
+    state.router,
+    tokens.router,
+)
 
 
 def create_app(installation: Installation) -> FastAPI:

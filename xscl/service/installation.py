@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from typing import Protocol
 
 from feeds.spool import Spool
 from xscl.engine import Engine
+from xscl.feed import EVERYTHING
 from xscl.followed import Feeds
 from xscl.following import Fetching
 from xscl.home import Home
 from xscl.matches import Matches
-from xscl.service.accounts import Accounts
+from xscl.service.accounts import THE_OPERATOR, Accounts
+from xscl.service.intake import Intake
+from xscl.service.names import OPERATOR, owner
 from xscl.service.registrar import Registrar
+from xscl.service.resolving import Resolver
 from xscl.service.tokens import Tokens
+from xscl.service.usage import Usage
 from xscl.store import Store
 
 
@@ -105,12 +111,54 @@ class Readers:
                 store.close()
 
 
+class PublicStreams:
+    """Which public streams there are: declared, published, sent to, or seen in documents."""
+
+    def __init__(self, engine: Engine, accounts: Accounts, reading: Readers) -> None:
+        self._engine = engine
+        self._accounts = accounts
+        self._reading = reading
+        self._seen: set[str] = set()
+        self._seen_at = -_LOOK
+
+    def known(self, name: str) -> bool:
+        """Return whether a public stream has this name."""
+        if owner(name)[0] != OPERATOR:
+            return False
+        if name == EVERYTHING or name in self._seen or self._engine.knows_stream(name):
+            return True
+        if self._accounts.has_stream(THE_OPERATOR, name):
+            return True
+        with self._reading() as store:
+            rows = store.fetch(
+                "SELECT 1 FROM state.document WHERE list_contains(streams, ?) LIMIT 1", [name]
+            )
+        if rows:
+            self._seen.add(name)
+        return bool(rows)
+
+    def names(self) -> set[str]:
+        """Return the names of all public streams; those of documents may be seconds old."""
+        if time.monotonic() - self._seen_at > _LOOK:
+            with self._reading() as store:
+                rows = store.fetch("SELECT DISTINCT unnest(streams) FROM state.document")
+            self._seen = {name for (name,) in rows if owner(name)[0] == OPERATOR}
+            self._seen_at = time.monotonic()
+        known = (*self._engine.known_streams(), *self._accounts.streams(THE_OPERATOR))
+        return {EVERYTHING, *self._seen, *(n for n in known if owner(n)[0] == OPERATOR)}
+
+
+_LOOK = 10.0
+"""Seconds from one look at the streams of all documents to the next."""
+
+
 @dataclass(frozen=True, slots=True)
 class Installation:
     """What requests may touch.
 
     `feeds` has a connection of its own, which one request at a time may use: take `feeds_lock`.
-    `reading` yields a store for one request.  `registrar` registers queries, many together.
+    `reading` yields a store for one request.  `registrar` registers queries, `intake` takes
+    documents, both many together; `resolver` knows what the names in queries stand for.
     """
 
     home: Home
@@ -123,6 +171,10 @@ class Installation:
     tokens: Tokens
     registrar: Registrar
     reading: Readers
+    public: PublicStreams
+    resolver: Resolver
+    intake: Intake
+    usage: Usage
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -131,18 +183,18 @@ def installed(
     home: Home, engine: Engine, spool: Spool, outbox: Outbox, settings: Settings
 ) -> Iterator[Installation]:
     """Yield an installation over an engine and a spool, which the caller has and closes."""
-    with Feeds(engine) as feeds:
-        readers = Readers(engine)
-        own = engine.store()
-        registrar = Registrar(engine)
-        try:
-            accounts = Accounts(own)
-            tokens = Tokens(own, accounts)
-            yield Installation(
-                *(home, engine, feeds, spool, outbox, settings),
-                *(accounts, tokens, registrar, readers),
-            )
-        finally:
-            registrar.close()
-            own.close()
-            readers.close()
+    with ExitStack() as stack:
+        feeds = stack.enter_context(Feeds(engine))
+        readers = stack.enter_context(closing(Readers(engine)))
+        own = stack.enter_context(closing(engine.store()))
+        accounts = Accounts(own)
+        public = PublicStreams(engine, accounts, readers)
+        resolver = Resolver(accounts, public.known)
+        usage = Usage((one.name for one in engine.subscriptions), (feed.key for feed in feeds))
+        registrar = stack.enter_context(closing(Registrar(engine)))
+        intake = stack.enter_context(closing(Intake(spool, engine)))
+        yield Installation(
+            *(home, engine, feeds, spool, outbox, settings),
+            *(accounts, Tokens(own, accounts), registrar, readers, public, resolver),
+            *(intake, usage),
+        )

@@ -33,6 +33,7 @@ from xscl.errors import (
     XsclError,
 )
 from xscl.service.accounts import QuotaExceeded
+from xscl.service.intake import Busy
 from xscl.service.names import OPERATOR, shown
 from xscl.service.registrar import Stopping
 from xscl.service.tokens import UnknownToken
@@ -52,12 +53,15 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (DocumentError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (QuotaExceeded, HTTPStatus.FORBIDDEN),
     (Stopping, HTTPStatus.SERVICE_UNAVAILABLE),
+    (Busy, HTTPStatus.TOO_MANY_REQUESTS),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
     (XsclError, HTTPStatus.BAD_REQUEST),
     (SpoolError, HTTPStatus.SERVICE_UNAVAILABLE),
     (FeedError, HTTPStatus.UNPROCESSABLE_ENTITY),
 )
 """The first that an error is an instance of counts."""
+
+_LATER = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 class Problem(Exception):
@@ -110,11 +114,10 @@ def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
     code = str(getattr(error, "code", None) or getattr(error, "reason_code", "error"))
     detail = str(getattr(error, "message", None) or error)
     hint = getattr(error, "hint", None)
-    place = {name: getattr(error, name, None) for name in ("line", "column")}
+    place = {name: getattr(error, name, None) or None for name in ("row", "line", "column")}
     if isinstance(error, DocumentError):
         code = error.reason_code
-    notes = [shown(reader, note) for note in getattr(error, "__notes__", ())]
-    headers = {"Retry-After": "5"} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
+    headers = {"Retry-After": "5"} if status in _LATER else {}
     return Problem(
         status,
         code,
@@ -122,7 +125,6 @@ def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
         hint=None if hint is None else shown(reader, hint),
         headers=headers,
         **place,
-        where="; ".join(notes) or None,
     )
 
 

@@ -92,3 +92,24 @@ def eventually(check: Callable[[], bool], seconds: float = PATIENCE) -> None:
 def place(tmp_path: Path) -> Home:
     """A new data directory."""
     return Home(tmp_path / "data")
+
+
+def token_of(operator: httpx.Client, user: str) -> str:
+    """Return a new token of a user, who is made with his first."""
+    made = operator.post("/v1/tokens", json={"user": user, "label": "test"})
+    assert made.status_code == 201, made.text
+    return str(made.json()["token"])
+
+
+@pytest.fixture(scope="module")
+def alice(running: Running, operator: httpx.Client) -> Iterator[httpx.Client]:
+    """A user."""
+    with running.client(token_of(operator, "alice")) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def bob(running: Running, operator: httpx.Client) -> Iterator[httpx.Client]:
+    """Another user."""
+    with running.client(token_of(operator, "bob")) as client:
+        yield client

@@ -19,6 +19,7 @@ def test_put_get_delete(operator: httpx.Client) -> None:
         "query": TWICE,
         "language": "xscl",
         "reads": ["S"],
+        "own": [],
         "publishes": None,
         "updates": False,
     }

@@ -1,23 +1,29 @@
-"""Subscriptions: `PUT`, `GET` and `DELETE /v1/subscriptions/{name}`."""
+"""Subscriptions: `/v1/subscriptions` and `/v1/subscriptions/{name}`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from http import HTTPStatus
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from xscl.errors import NameTaken
-from xscl.language.windows import refuse_bare_windows
 from xscl.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
+from xscl.service.names import OPERATOR
+from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import not_found
+from xscl.service.rows import read_rows
+from xscl.service.subscribing import Wanted, subscribe, subscribe_all, unsubscribe
 
-router = APIRouter(prefix="/subscriptions", tags=["subscriptions"])
+router = APIRouter(tags=["subscriptions"])
 
-Name = Annotated[str, Path(min_length=1, max_length=500, description="The subscription's name.")]
+Name = Annotated[
+    str, Path(min_length=1, max_length=500, description="The name of the subscription.")
+]
+QUERY = "feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]"
 
 
 class New(BaseModel):
@@ -25,56 +31,122 @@ class New(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    query: str = Field(max_length=1_000_000, description="The query, in XSCL.")
+    query: str = Field(max_length=1_000_000, description="The query.", examples=[QUERY])
     updates: bool = Field(False, description="See new versions of documents too.")
+    language: Literal["xscl", "cel", "sase", "eql"] = Field(
+        "xscl", description="The language of the query; others than xscl are for the operator."
+    )
+    since: str | None = Field(
+        None,
+        max_length=100,
+        description="Begin so far back in what is kept, counted from the latest document.",
+        examples=["7 d"],
+    )
 
 
 class Shown(BaseModel):
-    """A subscription."""
+    """A subscription, as its owner has written it."""
 
-    name: str
-    query: str
-    language: str
-    reads: list[str]
-    publishes: str | None
+    name: str = Field(examples=["echo"])
+    query: str = Field(examples=[QUERY])
+    language: str = Field(examples=["xscl"])
+    reads: list[str] = Field(description="The streams that it reads.", examples=[["feeds"]])
+    own: list[str] = Field(description="Those of them that are your own, not public.")
+    publishes: str | None = Field(description="The stream that its matches are put on.")
     updates: bool
 
 
-@router.put("/{name}", summary="Subscribe", status_code=201)
-def put(name: Name, new: New, here: Here, who: Who, response: Response) -> Shown:
-    """Registers a query under a name; the same query again changes nothing."""
-    known = who.qualify(name)
-    found = here.engine.subscription(known)
-    if found is None:
-        refuse_bare_windows(new.query)
-        try:
-            here.registrar.register(known, new.query, updates=new.updates)
-        except NameTaken:
-            found = here.engine.subscription(known)
-            if found is None:
-                raise
-        else:
-            return shown(here, who, known)
-    if found.query != new.query or found.updates != new.updates:
-        raise NameTaken(
-            f"there is a subscription named {name!r} already, with another query",
-            hint="unsubscribe it first, or choose another name",
+class Imported(BaseModel):
+    """What an import has done."""
+
+    new: int
+    unchanged: int
+
+
+@router.get("/subscriptions", summary="List subscriptions")
+def list_(
+    here: Here,
+    who: Who,
+    limit: Limit = 100,
+    after: After = None,
+    prefix: Annotated[
+        str | None, Query(max_length=500, description="Only names that begin so.")
+    ] = None,
+) -> Page[Shown]:
+    """Lists your subscriptions in the order of their names."""
+    start = who.qualify(prefix or "") if prefix or not who.is_operator else ""
+    conditions, parameters = ["name > ?"], ["" if after is None else who.qualify(after)]
+    if start:
+        conditions.append("starts_with(name, ?)")
+        parameters.append(start)
+    if who.number == OPERATOR:
+        conditions.append(PUBLIC)
+    with here.reading() as store:
+        rows = store.fetch(
+            f"SELECT name FROM state.subscription WHERE {' AND '.join(conditions)}"
+            f" ORDER BY name LIMIT {limit + 1}",
+            parameters,
         )
-    response.status_code = 200
-    return shown(here, who, known)
+    found = [here.engine.subscription(name) for (name,) in rows[:limit]]
+    items = [shown(here, who, one) for one in found if one is not None]
+    more = who.own(rows[limit - 1][0]) if len(rows) > limit else None
+    return Page(items=items, next=more)
 
 
-@router.get("/{name}", summary="Show a subscription")
+PUBLIC = "NOT regexp_matches(name, '^_[0-9]+\\.')"
+"""Of names of the engine, those of the operator."""
+
+
+@router.post("/subscriptions:import", summary="Subscribe to many queries, all or none")
+async def import_(request: Request, here: Here, who: Who) -> Imported:
+    """Takes CSV with a heading (`name,query`) or JSON lines (`{"name": ..., "query": ...}`).
+
+    A row that is wrong is named with its number, and nothing is registered.  Rows that are there
+    already, with the same query, change nothing.
+    """
+    return await read_rows(request, lambda rows: _import(here, who, rows))
+
+
+def _import(here: Installation, who: Account, rows: list[Wanted]) -> Imported:
+    new, unchanged = subscribe_all(here, who, rows)
+    return Imported(new=new, unchanged=unchanged)
+
+
+@router.put(
+    "/subscriptions/{name}",
+    summary="Subscribe",
+    status_code=HTTPStatus.CREATED,
+    responses={200: {"model": Shown, "description": "It was there already."}},
+)
+def put(name: Name, new: New, here: Here, who: Who, response: Response) -> Shown:
+    """Registers a query under a name; the same query again changes nothing.
+
+    It sees the documents that arrive from now on, or from `since` on.
+    """
+    wanted = Wanted(name, new.query, new.updates, new.language, new.since)
+    found, is_new = subscribe(here, who, wanted)
+    if not is_new:
+        response.status_code = HTTPStatus.OK
+    return shown(here, who, found)
+
+
+@router.get("/subscriptions/{name}", summary="Show a subscription")
 def get(name: Name, here: Here, who: Who) -> Shown:
     """Shows the query as it was written, what it reads and what it publishes."""
-    return shown(here, who, existing(here, who, name).name)
+    return shown(here, who, existing(here, who, name))
 
 
-@router.delete("/{name}", summary="Unsubscribe", status_code=204)
-def delete(name: Name, here: Here, who: Who, cascade: bool = False) -> None:
-    """Removes a subscription with its matches; with `cascade` those that read what it publishes."""
-    removed = here.engine.unsubscribe(existing(here, who, name).name, cascade=cascade)
-    here.outbox.removed(removed)
+@router.delete("/subscriptions/{name}", summary="Unsubscribe", status_code=HTTPStatus.NO_CONTENT)
+def delete(
+    name: Name,
+    here: Here,
+    who: Who,
+    cascade: Annotated[
+        bool, Query(description="Those that read what only it publishes, too.")
+    ] = False,
+) -> None:
+    """Removes a subscription with its matches and deliveries."""
+    unsubscribe(here, who, name, cascade=cascade)
 
 
 def existing(here: Installation, who: Account, name: str) -> Subscription:
@@ -85,16 +157,16 @@ def existing(here: Installation, who: Account, name: str) -> Subscription:
     return found
 
 
-def shown(here: Installation, who: Account, known: str) -> Shown:
+def shown(here: Installation, who: Account, found: Subscription) -> Shown:
     """Return a subscription as its owner sees it."""
-    found = here.engine.subscription(known)
-    if found is None:
-        raise not_found("subscription", who.own(known) or known)
+    xscl = found.language == XSCL
+    own = [] if who.is_operator else [s for s in found.reads if who.own(s) is not None]
     return Shown(
-        name=who.own(known) or known,
-        query=found.query,
-        language=found.language if found.relational else XSCL,
+        name=who.own(found.name) or found.name,
+        query=here.resolver.written(who, found.query) if xscl else found.query,
+        language=found.language,
         reads=[who.visible(stream) or stream for stream in found.reads],
+        own=[who.own(stream) or stream for stream in own],
         publishes=None if found.publish is None else who.own(found.publish),
         updates=found.updates,
     )

@@ -1,0 +1,133 @@
+"""Users: each has his own names, and what is shared is not shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from tests.xscl.service.conftest import Running, eventually
+
+TWICE = "orders//a->x FOLLOWED BY{x=y, 10 s} orders//a->y"
+
+
+def ok(response: httpx.Response) -> Any:
+    assert response.status_code < 300, response.text
+    return response.json() if response.content else None
+
+
+def code(response: httpx.Response) -> tuple[int, str]:
+    assert response.headers["content-type"] == "application/problem+json"
+    problem = response.json()
+    assert problem["status"] == response.status_code
+    return response.status_code, problem["code"]
+
+
+def test_two_users_have_streams_of_one_name(
+    alice: httpx.Client, bob: httpx.Client, operator: httpx.Client
+) -> None:
+    unknown = alice.put("/v1/subscriptions/twice", json={"query": TWICE})
+    assert code(unknown) == (422, "query")
+    problem = unknown.json()
+    assert (problem["line"], problem["column"]) == (1, 1)
+    assert problem["detail"] == "there is no stream 'orders'"
+    for user in (alice, bob):
+        assert user.put("/v1/streams/orders", json={}).status_code == 201
+        made = ok(user.put("/v1/subscriptions/twice", json={"query": TWICE}))
+        assert (made["query"], made["reads"], made["own"]) == (TWICE, ["orders"], ["orders"])
+        assert ok(user.get("/v1/subscriptions"))["items"] == [made]
+    assert ok(operator.get("/v1/subscriptions"))["items"] == []
+    for number in (1, 2):
+        body = f"<a>{number}</a>"
+        for time in (10, 11):
+            sent = alice.post(
+                f"/v1/documents/orders?id=d{number}{time}&time={time}000000", content=body
+            )
+            assert sent.status_code == 202, sent.text
+    eventually(lambda: len(tried(alice)) == 2)
+    assert {tuple(match["documents"]) for match in tried(alice)} == {
+        ("d110", "d111"),
+        ("d210", "d211"),
+    }
+    assert tried(bob) == []
+    answer = ok(alice.post("/v1/why", json={"query": TWICE, "documents": ["d110", "d111"]}))
+    assert answer["matched"]
+    assert answer["documents"] == ["d110", "d111"]
+    assert code(bob.post("/v1/why", json={"query": TWICE, "documents": ["d110", "d111"]})) == (
+        422,
+        "unknown_document",
+    )
+
+
+def tried(user: httpx.Client) -> list[dict[str, Any]]:
+    return list(ok(user.post("/v1/try", json={"query": TWICE}))["matches"])
+
+
+def test_a_wrong_query_has_its_place_as_written(alice: httpx.Client) -> None:
+    ok(alice.put("/v1/streams/places", json={}))
+    text = "-- a comment\n places//a->x JOIN{x=y, 1 d} places//b[./c = 1]->z"
+    problem = alice.put("/v1/subscriptions/wrong", json={"query": text}).json()
+    assert problem["code"] == "query"
+    assert problem["line"] == 2
+    assert text.split("\n")[1][problem["column"] - 1 :].startswith("y, 1 d")
+    assert "_" not in problem["detail"]
+
+
+def test_users_publish_in_their_own_names(
+    alice: httpx.Client, bob: httpx.Client, operator: httpx.Client
+) -> None:
+    ok(operator.put("/v1/streams/news", json={}))
+    shout = "SELECT <b>{x}</b> FROM news//a->x PUBLISH loud"
+    made = ok(alice.put("/v1/subscriptions/shout", json={"query": shout}))
+    assert (made["publishes"], made["reads"], made["own"]) == ("loud", ["news"], [])
+    heard = ok(alice.put("/v1/subscriptions/hear", json={"query": "loud//b->x"}))
+    assert (heard["query"], heard["own"]) == ("loud//b->x", ["loud"])
+    assert code(bob.put("/v1/subscriptions/hear", json={"query": "loud//b->x"})) == (422, "query")
+    assert code(alice.post("/v1/documents/loud", content="<b/>")) == (409, "stream_published")
+    assert code(alice.post("/v1/documents/news", content="<a/>")) == (403, "stream_public")
+    in_use = alice.delete("/v1/subscriptions/shout")
+    assert code(in_use) == (409, "stream_in_use")
+    assert "'hear'" in in_use.json()["detail"]
+    assert "_" not in in_use.text.replace("stream_in_use", "")
+    assert alice.delete("/v1/subscriptions/shout?cascade=true").status_code == 204
+    assert code(alice.get("/v1/subscriptions/hear")) == (404, "unknown_subscription")
+
+
+def test_names_of_the_service_are_refused(operator: httpx.Client, bob: httpx.Client) -> None:
+    for user in (operator, bob):
+        for query in ("_1.orders//a->x", "SELECT <b/> FROM feeds//a->x PUBLISH _1.b"):
+            refused = user.put("/v1/subscriptions/peek", json={"query": query})
+            assert code(refused) == (400, "reserved_name")
+            refused = user.post("/v1/try", json={"query": query})
+            assert code(refused) == (400, "reserved_name")
+        assert code(user.get("/v1/subscriptions/_1.twice")) == (400, "reserved_name")
+        assert code(user.put("/v1/streams/_1.x", json={})) == (400, "reserved_name")
+        assert code(user.post("/v1/documents/_1.orders", content="<a/>")) == (400, "reserved_name")
+        sent = user.post("/v1/documents/mine?id=_1.d110", content="<a/>")
+        assert code(sent) == (400, "reserved_name")
+    cel = {"query": "SELECT * FROM _1.orders", "language": "cel"}
+    assert code(operator.put("/v1/subscriptions/peek", json=cel)) == (400, "reserved_name")
+    assert code(bob.put("/v1/subscriptions/peek", json=cel)) == (403, "operator_only")
+
+
+def test_explain_counts_only_ones_own(alice: httpx.Client, bob: httpx.Client) -> None:
+    query = {"query": "feeds//item->a[./link->l] JOIN{l=m, 2 d} feeds//item->b[./link->m]"}
+    before = ok(bob.post("/v1/explain", json=query))
+    for name in ("one", "two", "three"):
+        ok(alice.put(f"/v1/subscriptions/{name}", json=query))
+    assert ok(bob.post("/v1/explain", json=query)) == before
+    ok(bob.put("/v1/subscriptions/one", json=query))
+    assert (
+        "shared by 1 equal subscription of yours"
+        in ok(bob.get("/v1/subscriptions/one/explain"))["text"]
+    )
+    assert (
+        "shared by 3 equal subscriptions of yours"
+        in ok(alice.get("/v1/subscriptions/two/explain"))["text"]
+    )
+
+
+def test_equal_subscriptions_share_their_work(running: Running, operator: httpx.Client) -> None:
+    eventually(lambda: ok(operator.get("/v1/status"))["service"]["subscriptions"] >= 6)
+    figures = ok(operator.get("/v1/status"))["service"]
+    assert figures["joins"] < figures["subscriptions"]

@@ -1,0 +1,25 @@
+"""Lists in pages: a cursor says after what the next one begins, however much came meanwhile."""
+
+from __future__ import annotations
+
+from typing import Annotated, Generic, TypeAlias, TypeVar
+
+from fastapi import Query
+from pydantic import BaseModel, Field
+
+T = TypeVar("T")
+
+Limit: TypeAlias = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
+After: TypeAlias = Annotated[
+    str | None, Query(max_length=1_000, description="The `next` of the page before.")
+]
+Number: TypeAlias = Annotated[
+    int | None, Query(ge=0, lt=1 << 62, description="The `next` of the page before.")
+]
+
+
+class Page(BaseModel, Generic[T]):
+    """A part of a list; `next`, given as `after`, gets the part that follows; null at the end."""
+
+    items: list[T]
+    next: str | int | None = Field(None, examples=["weekly"])

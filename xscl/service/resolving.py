@@ -1,0 +1,221 @@
+"""Queries of users: which streams their names stand for, and what the engine is given.
+
+A name that a user writes is his own stream of that name if he has one, else the public one.  Where
+it is his own, the engine's name for it is put into the text, and nothing else of it changes, so
+what the engine says about a place in it can be told as a place in what the user wrote.
+
+Reading a query takes a millisecond.  What is looked for does not depend on constants, so queries
+that differ in nothing else (`xscl.language.constants`) are read once.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple, assert_never
+
+from xscl.errors import QueryError
+from xscl.feed import EVERYTHING
+from xscl.language.constants import Shape, marks, split
+from xscl.language.parser import parse
+from xscl.language.syntax import Block, Expression, Fold, FollowedBy, Join, Next, Query
+from xscl.language.windows import refuse_bare_windows
+from xscl.service.accounts import Account, Accounts
+from xscl.service.names import MINE, refuse_reserved
+
+_SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
+REMEMBERED = 20_000
+"""Shapes of queries whose streams are remembered."""
+
+
+class Place(NamedTuple):
+    """Where a text names a stream: from where to where, and whether it is the one it makes."""
+
+    start: int
+    end: int
+    published: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A query as the engine is given it (`text`) and as it was `written`.
+
+    `insertions` are the offsets in the written text in front of which `prefix` was put; `publishes`
+    is a stream that the query would make, as the user calls it.
+    """
+
+    text: str
+    written: str
+    prefix: str = ""
+    insertions: tuple[int, ...] = ()
+    publishes: str | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether the engine is given another text than was written."""
+        return bool(self.insertions)
+
+    @contextmanager
+    def as_written(self) -> Iterator[None]:
+        """Tell errors of the query within the block as errors of what was written."""
+        try:
+            yield
+        except QueryError as error:
+            if error.source != self.text or not self.changed:
+                raise
+            lines = self.text.split("\n")
+            before = sum(len(line) + 1 for line in lines[: error.line - 1])
+            offset = self._back(before + error.column - 1)
+            at = QueryError.at(offset, error.message, self.written)
+            raise type(error)(
+                error.message, self.written, at.line, at.column, error.hint
+            ) from error
+
+    def _back(self, offset: int) -> int:
+        """Return the offset in the written text of one in the engine's."""
+        passed = 0
+        for place in self.insertions:
+            if place + passed >= offset:
+                break
+            passed += len(self.prefix)
+        return max(0, offset - passed)
+
+
+class Resolver:
+    """Resolves the names in queries; `is_public` says whether a public stream is known."""
+
+    def __init__(self, accounts: Accounts, is_public: Callable[[str], bool]) -> None:
+        self._accounts = accounts
+        self._is_public = is_public
+
+    def resolve(self, account: Account, text: str) -> Resolved:
+        """Return a user's query as the engine may have it; raises QueryError, ReservedName."""
+        places = _places(text)
+        if account.is_operator and _SUSPECT.search(text) is None:
+            return Resolved(text, text)
+        own, publishes = [], None
+        for place in places:
+            name = text[place.start : place.end]
+            refuse_reserved(name)
+            if place.published:
+                publishes = name
+            if not account.is_operator and self._is_own(account, name, place, text):
+                own.append(place.start)
+        prefix = "" if account.is_operator else account.qualify("")
+        insertions = tuple(sorted(own))
+        return Resolved(_with(text, prefix, insertions), text, prefix, insertions, publishes)
+
+    def written(self, account: Account, text: str) -> str:
+        """Return a query of the engine as the user has written it: what was put in is taken out."""
+        if account.is_operator:
+            return text
+        prefix = account.qualify("")
+        pieces, last = [], 0
+        for place in sorted(_places(text)):
+            if text.startswith(prefix, place.start):
+                pieces.append(text[last : place.start])
+                last = place.start + len(prefix)
+        return "".join([*pieces, text[last:]])
+
+    def stream(self, account: Account, name: str) -> str | None:
+        """Return the engine's name of a stream that a user calls so; None if there is none."""
+        refuse_reserved(name)
+        if not account.is_operator and self._accounts.has_stream(account, name):
+            return account.qualify(name)
+        return name if self._is_public(name) else None
+
+    def _is_own(self, account: Account, name: str, place: Place, text: str) -> bool:
+        if place.published:
+            if name == EVERYTHING:
+                raise QueryError.at(
+                    place.start,
+                    f"the stream {name!r} is that of all items of feeds",
+                    text,
+                    "publish under another name",
+                )
+            return True
+        if self._accounts.has_stream(account, name):
+            return True
+        if not self._is_public(name):
+            raise QueryError.at(
+                place.start,
+                f"there is no stream {name!r}",
+                text,
+                f"'PUT /v1/streams/{name}' makes one of your own; 'GET /v1/streams' lists those"
+                " that there are",
+            )
+        return False
+
+
+def _places(text: str) -> tuple[Place, ...]:
+    """Return where a query names streams; raises QueryError, also for windows without a unit."""
+    cut = split(text)
+    if cut is not None:
+        try:
+            found = _places_of(cut[0])
+        except QueryError:
+            found = None  # told below, with its place in this very text
+        if found is not None:
+            starts = _starts(text, cut[0].pieces)
+            return tuple(
+                Place(starts[piece] + start, starts[piece] + end, published)
+                for piece, (start, end, published) in found
+            )
+    return _read(text)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _places_of(shape: Shape) -> tuple[tuple[int, Place], ...]:
+    """Return where queries of a shape name streams: in which piece, and where in it."""
+    text = shape.text(marks(shape, first=True))
+    starts = _starts(text, shape.pieces)
+    placed = []
+    for start, end, published in _read(text):
+        piece = bisect_right(starts, start) - 1
+        placed.append((piece, Place(start - starts[piece], end - starts[piece], published)))
+    return tuple(placed)
+
+
+def _read(text: str) -> tuple[Place, ...]:
+    refuse_bare_windows(text)
+    return tuple(_named(parse(text), text))
+
+
+def _named(expression: Expression, text: str) -> Iterator[Place]:
+    match expression:
+        case Block(stream, _, span):
+            assert text[span.start : span.end] == stream
+            yield Place(span.start, span.end, False)
+        case Query(inner, publish=publish, span=span):
+            yield from _named(inner, text)
+            if publish is not None:
+                start = span.end - len(publish)
+                assert text[start : span.end] == publish
+                yield Place(start, span.end, True)
+        case Join() | FollowedBy() | Next() | Fold():
+            yield from _named(expression.left, text)
+            yield from _named(expression.right, text)
+        case _:
+            assert_never(expression)
+
+
+def _starts(text: str, pieces: Sequence[str]) -> list[int]:
+    """Return the offsets in a text of its pieces; a constant has no character that begins one."""
+    starts, end = [], 0
+    for piece in pieces:
+        start = text.index(piece, end)
+        starts.append(start)
+        end = start + len(piece)
+    return starts
+
+
+def _with(text: str, prefix: str, offsets: Sequence[int]) -> str:
+    parts, last = [], 0
+    for offset in offsets:
+        parts += [text[last:offset], prefix]
+        last = offset
+    return "".join([*parts, text[last:]])

@@ -1,0 +1,235 @@
+"""Questions: what a query would have matched (`try`), why (not), and how it is evaluated."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from xscl.errors import DocumentError
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.installation import Installation
+from xscl.service.names import owner
+from xscl.service.problems import Problem
+from xscl.service.resolving import Resolved
+from xscl.service.routes.subscriptions import QUERY, Name, existing
+from xscl.service.showing import MatchShown, document_name, match_shown, visible_document
+from xscl.why import Why
+from xscl.witness import spooled, witness
+
+router = APIRouter(tags=["questions"])
+
+SECONDS = 30.0
+"""How long a trial may take."""
+
+AT_ONCE = 2
+"""Questions that are worked on at the same time; they keep a core busy each."""
+
+
+class Asked(BaseModel):
+    """A query, or one of your subscriptions by its name."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: str | None = Field(None, max_length=1_000_000, examples=[QUERY])
+    subscription: str | None = Field(None, max_length=500)
+
+
+class TryAsked(Asked):
+    """A query to try, and on what."""
+
+    since: str | None = Field(None, max_length=100, examples=["7 d"])
+    limit: int = Field(100, ge=1, le=1_000, description="The most matches to return.")
+
+
+class Tried(BaseModel):
+    """What a query would have matched; `total` of them, the first ones in full."""
+
+    total: int
+    matches: list[MatchShown]
+
+
+class WhyAsked(Asked):
+    """A query and the documents of its blocks, in their order; `-` for none."""
+
+    documents: list[Annotated[str, Field(max_length=1_000)]] = Field(min_length=1, max_length=100)
+
+
+class Edge(BaseModel):
+    """One condition of a match."""
+
+    kind: str = Field(examples=["value"])
+    text: str
+    holds: bool
+    nearest: str | None
+
+
+class Answer(BaseModel):
+    """Whether a query matches some documents, and the conditions that decide it."""
+
+    query: str
+    documents: list[str]
+    matched: bool
+    edges: list[Edge]
+
+
+class Explanation(BaseModel):
+    """How a query is evaluated."""
+
+    text: str
+
+
+class Node(BaseModel):
+    """A node of a document, and the patterns that bind it."""
+
+    node: int
+    path: str
+    text: str
+    variables: list[str]
+
+
+class Witness(BaseModel):
+    """A document as patterns see it."""
+
+    document: str
+    nodes: list[Node]
+
+
+@router.post("/try", summary="Try a query on what is kept")
+def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
+    """Returns what a query would have matched; nothing is registered."""
+    query, resolved = _query(here, who, asked)
+    with _one_of_few(), resolved.as_written():
+        found = here.engine.try_query(query, asked.since, SECONDS)
+        shown = [match_shown(who, match) for match in found[: asked.limit]]
+        return Tried(total=len(found), matches=shown)
+
+
+@router.post("/why", summary="Say why documents match, or why not")
+def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
+    """Lists each condition that a query has for some documents, with what comes nearest."""
+    query, resolved = _query(here, who, asked)
+    names = [name if name == "-" else _document(here, who, name) for name in asked.documents]
+    read = partial(spooled, here.engine, directory=here.home.spool)
+    with _one_of_few(), resolved.as_written():
+        return _answer(who, here.engine.why(query, *names, read=read))
+
+
+@router.post("/explain", summary="Explain a query")
+def explain(asked: Asked, here: Here, who: Who) -> Explanation:
+    """Says how a query that is not registered would be evaluated."""
+    return _explained(here, who, asked, sql=False)
+
+
+@router.get("/subscriptions/{name}/explain", summary="Explain a subscription")
+def explain_subscription(
+    name: Name,
+    here: Here,
+    who: Who,
+    sql: Annotated[bool, Query(description="Show the SQL of its joins.")] = False,
+) -> Explanation:
+    """Says how a subscription is evaluated, and how many of yours share its work."""
+    return _explained(here, who, Asked(query=None, subscription=name), sql=sql)
+
+
+@router.get("/documents/{id}/witness", summary="Show a document's nodes")
+def show_witness(
+    id: Annotated[str, Path(min_length=1, max_length=1_000, description="The document's id.")],
+    here: Here,
+    who: Who,
+) -> Witness:
+    """Shows a document as patterns see it: its nodes, and what binds them."""
+    with _one_of_few():
+        found = witness(here.engine, _document(here, who, id), here.home.spool)
+    nodes = [
+        Node(
+            node=row.node,
+            path=row.path,
+            text=row.text,
+            variables=[v for v in map(who.shown, row.variables) if who.is_operator or v],
+        )
+        for row in found.rows
+    ]
+    if not who.is_operator:  # what binds a node is the work of all users together
+        nodes = [node.model_copy(update={"variables": []}) for node in nodes]
+    return Witness(document=document_name(who, found.document), nodes=nodes)
+
+
+def _explained(here: Installation, who: Account, asked: Asked, *, sql: bool) -> Explanation:
+    query, resolved = _query(here, who, asked)
+    seen = None if who.is_operator else lambda name: owner(name)[0] == who.number
+    with resolved.as_written():
+        return Explanation(text=who.shown(here.engine.explain(query, sql=sql, seen=seen)))
+
+
+def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, Resolved]:
+    """Return what the engine is asked: the name of a subscription, or a query as it is resolved."""
+    if (asked.query is None) == (asked.subscription is None):
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "query_or_subscription",
+            "give either a query or the name of a subscription",
+        )
+    if asked.subscription is not None:
+        found = existing(here, who, asked.subscription)
+        return found.name, Resolved(found.query, here.resolver.written(who, found.query))
+    resolved = here.resolver.resolve(who, asked.query or "")
+    # A text with a blank is no name: what is asked is a query even if a subscription is named so.
+    text = f"{resolved.text} "
+    return text, Resolved(text, resolved.written, resolved.prefix, resolved.insertions)
+
+
+def _document(here: Installation, who: Account, name: str) -> str:
+    with here.reading() as store:
+        found = visible_document(store, who, name)
+    if found is None:
+        raise DocumentError(
+            f"there is no document {name!r}",
+            reason_code="unknown_document",
+            hint="a match names its documents; the answer to a POST names the one that it made",
+        )
+    return found
+
+
+def _answer(who: Account, found: Why) -> Answer:
+    return Answer(
+        query=who.shown(found.query),
+        documents=[document_name(who, name) for name in found.documents],
+        matched=found.matched,
+        edges=[
+            Edge(
+                kind=edge.kind,
+                text=who.shown(edge.text),
+                holds=edge.holds,
+                nearest=None if edge.nearest is None else who.shown(edge.nearest),
+            )
+            for edge in found.edges
+        ],
+    )
+
+
+_places = threading.BoundedSemaphore(AT_ONCE)
+
+
+@contextmanager
+def _one_of_few() -> Iterator[None]:
+    """Hold one of few places while the block runs; raises Problem 429 if none is free soon."""
+    if not _places.acquire(timeout=2.0):
+        raise Problem(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "busy",
+            "other questions are being worked on",
+            hint="ask again in a few seconds",
+            headers={"Retry-After": "5"},
+        )
+    try:
+        yield
+    finally:
+        _places.release()

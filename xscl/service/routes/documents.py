@@ -1,0 +1,158 @@
+"""Documents: `POST /v1/documents/{stream}`."""
+
+from __future__ import annotations
+
+import secrets
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Path, Query, Request
+from pydantic import BaseModel, Field
+from starlette.concurrency import run_in_threadpool
+
+from feeds.documents import Document
+from xscl.documents import check
+from xscl.errors import DocumentError
+from xscl.feed import EVERYTHING
+from xscl.followed import ticks
+from xscl.instants import ticks_of_time
+from xscl.retention import DAY
+from xscl.service.accounts import THE_OPERATOR, Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.installation import Installation
+from xscl.service.problems import Problem
+
+router = APIRouter(tags=["documents"])
+
+AHEAD = 5 * 60 * 1_000_000
+"""Ticks that a user's document may be ahead of the clock: the latest one drives all windows."""
+
+Stream = Annotated[
+    str,
+    Path(min_length=1, max_length=200, description="The stream.", examples=["orders"]),
+]
+Id = Annotated[
+    str | None,
+    Query(
+        min_length=1,
+        max_length=500,
+        description="Its id: the same document under it again changes nothing, another one is a"
+        " new version. One is made if it is left out.",
+        examples=["order-17"],
+    ),
+]
+Time = Annotated[
+    str | None,
+    Query(
+        max_length=50,
+        description="Its time, ISO 8601 or microseconds since 1970; now if it is left out.",
+        examples=["2026-03-01T12:00:00Z"],
+    ),
+]
+
+
+class Taken(BaseModel):
+    """A document that is durable; the engine takes it in soon."""
+
+    id: str = Field(examples=["order-17"])
+    stream: str = Field(examples=["orders"])
+    timestamp: int = Field(description="Its time in microseconds since 1970.")
+
+
+@router.post(
+    "/documents/{stream}",
+    summary="Send a document",
+    status_code=HTTPStatus.ACCEPTED,
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/xml": {
+                    "schema": {"type": "string"},
+                    "example": "<order><item>a12</item></order>",
+                }
+            },
+        }
+    },
+)
+async def post(
+    stream: Stream,
+    request: Request,
+    here: Here,
+    who: Who,
+    id: Id = None,
+    time: Time = None,
+    x_document_id: Annotated[str | None, Header(max_length=500)] = None,
+    x_document_time: Annotated[str | None, Header(max_length=50)] = None,
+) -> Taken:
+    """Takes one XML document, as it is; the answer comes when it is safe on the disk.
+
+    The stream is made if there is none of that name.  What cannot be read is refused with the
+    place; `429` or `503` with `Retry-After` say that there is no room for it now.
+    """
+    xml = await request.body()
+    given = (id or x_document_id, time or x_document_time)
+    return await run_in_threadpool(take, here, who, stream, xml, *given)
+
+
+def take(
+    here: Installation, who: Account, stream: str, xml: bytes, name: str | None, time: str | None
+) -> Taken:
+    """Return what was taken, durably, or raise why it cannot be."""
+    known = _stream(here, who, stream)
+    given = name or secrets.token_hex(16)
+    moment = _moment(who, time)
+    document = Document(known, who.qualify(given), moment, xml, origin=who.name)
+    check([document])
+    here.usage.do(who, 1)
+    here.accounts.claim(THE_OPERATOR if who.is_operator else who, stream)
+    here.intake.bring([document])
+    return Taken(id=given, stream=stream, timestamp=moment)
+
+
+def _stream(here: Installation, who: Account, stream: str) -> str:
+    """Return the engine's name of the stream to write on; a user writes on his own ones only."""
+    if not stream.isprintable() or stream != stream.strip() or stream == EVERYTHING:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "stream_name",
+            f"no documents can be sent to a stream named {stream!r}",
+            hint="name another one",
+        )
+    known = who.qualify(stream)
+    if here.engine.publishes(known):
+        raise Problem(
+            HTTPStatus.CONFLICT,
+            "stream_published",
+            f"the stream {stream!r} has what a subscription publishes",
+            hint="send it to another stream",
+        )
+    if who.is_operator or here.accounts.has_stream(who, stream):
+        return known
+    if here.resolver.stream(who, stream) is not None:
+        raise Problem(
+            HTTPStatus.FORBIDDEN,
+            "stream_public",
+            f"the stream {stream!r} is public: only the operator sends documents to it",
+            hint=f"'PUT /v1/streams/{stream}' makes one of your own of that name",
+        )
+    return known
+
+
+def _moment(who: Account, time: str | None) -> int:
+    now = ticks()
+    found = now if time is None else ticks_of_time(time)
+    if found is None:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "time",
+            f"{time!r} is no time",
+            hint="write it as 2026-03-01T12:00:00Z",
+        )
+    if found > now + (DAY if who.is_operator else AHEAD):
+        raise DocumentError(
+            "its time is ahead of the clock of the service, and windows are counted from the"
+            " latest document",
+            reason_code="future",
+        )
+    return found

@@ -1,0 +1,321 @@
+"""Feeds: `/v1/feeds`, one's own; the operator's are public."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+
+from feeds.addresses import refusal
+from feeds.opml import read_list, write_opml
+from xscl.feed import EVERY, EVERYTHING, SECOND, Feed, check_url, read_header, shown
+from xscl.feedlist import Line, outlines_of, take_list
+from xscl.followed import Count, Feeds, ticks
+from xscl.following import allow_late, follow
+from xscl.language.parser import parse_window
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.installation import Installation
+from xscl.service.paging import After, Limit, Page
+from xscl.service.problems import Problem, not_found
+
+router = APIRouter(tags=["feeds"])
+
+LEAST = 60
+"""Seconds between two polls of a feed, at least."""
+
+Key = Annotated[str, Path(min_length=1, max_length=500, description="The key of the feed.")]
+Stream = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class New(BaseModel):
+    """A feed to follow."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    url: str = Field(max_length=4_000, examples=["https://example.org/news.atom"])
+    stream: Stream | None = Field(None, description="Its stream; the host's name if left out.")
+    tags: list[Stream] = Field(
+        default=[], max_length=50, description="Streams that it shares with others."
+    )
+    every: str | None = Field(None, max_length=50, examples=["30 min"])
+    headers: list[str] = Field(
+        default=[],
+        max_length=20,
+        description="Headers for its requests, `Name: value`; they are never shown again.",
+    )
+
+
+class Change(BaseModel):
+    """What to change of a feed; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    tags: list[Stream] | None = Field(None, max_length=50)
+    every: str | None = Field(None, max_length=50)
+    headers: list[str] | None = Field(None, max_length=20)
+    revive: bool = Field(False, description="Ask again, now, for a feed that was gone.")
+
+
+class Shown(BaseModel):
+    """A feed that is followed; times in microseconds since 1970."""
+
+    key: str
+    url: str = Field(description="Its address without what is secret in it.")
+    stream: str
+    tags: list[str]
+    title: str
+    site_url: str
+    format: str
+    quality: str
+    every: int = Field(description="Seconds between two polls.")
+    headers: list[str] = Field(description="The names of the headers that it was given.")
+    state: str = Field(examples=["ok"])
+    items: int
+    versions: int
+    skipped: int
+    added: int
+    polled: int | None
+    next_poll: int | None
+    polls: int
+    failures: int
+    failing_since: int | None
+    code: str | None
+    error: str | None
+    note: str | None
+    moved_to: str | None
+    warnings: list[str] = Field(default=[])
+
+
+class Outcome(BaseModel):
+    """What became of one line of a list."""
+
+    outcome: str
+    url: str
+    title: str
+    stream: str
+    tags: list[str]
+    reason: str
+
+
+@router.get("/feeds", summary="List feeds")
+def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page[Shown]:
+    """Lists your feeds in the order of their keys."""
+    owner = who.qualify("")
+    with here.feeds_lock:
+        found = here.feeds.owned(owner, owner + after if after else "", limit + 1)
+        counts = here.feeds.counts([feed.key for feed in found[:limit]])
+    items = [_shown(who, feed, counts) for feed in found[:limit]]
+    return Page(items=items, next=items[-1].key if len(found) > limit else None)
+
+
+@router.post("/feeds", summary="Follow a feed", status_code=HTTPStatus.CREATED)
+def add(new: New, here: Here, who: Who) -> Shown:
+    """Follows RSS, Atom, JSON Feed, or a page that announces one of them; it is polled at once.
+
+    Its items are on its stream, on its tags and on the stream `feeds`.
+    """
+    check_url(new.url)
+    refuse_address(here, new.url)
+    headers = tuple(map(read_header, new.headers))
+    owner = who.qualify("")
+    with here.usage.taking(who, "feeds"), here.feeds_lock:
+        feed, fixed = follow(
+            here.engine,
+            here.feeds,
+            new.url,
+            stream=new.stream,
+            tags=new.tags,
+            every=EVERY if new.every is None else _seconds(new.every),
+            headers=headers,
+            owner=owner,
+        )
+        _claim(here, who, feed)
+    return _shown(who, feed, {}, fixed)
+
+
+@router.post("/feeds:import", summary="Follow the feeds of a list")
+async def import_(
+    request: Request,
+    here: Here,
+    who: Who,
+    tag: Annotated[list[str] | None, Query(max_length=50)] = None,
+) -> list[Outcome]:
+    """Takes OPML, or a text with one address a line; folders become tags.
+
+    Each line has an outcome; a second time nothing changes.
+    """
+    body = await request.body()
+    return await run_in_threadpool(_import, here, who, body, tag or [])
+
+
+def _import(here: Installation, who: Account, body: bytes, tags: list[str]) -> list[Outcome]:
+    outlines = read_list(body)
+    owner = who.qualify("")
+    with here.usage.taking(who, "feeds", len(outlines)), here.feeds_lock:
+        taken = take_list(here.feeds, outlines, tags, EVERY, owner)
+        allow_late(here.engine, taken.feeds)
+        for feed in taken.feeds:
+            _claim(here, who, feed)
+    added = sum(line.outcome == "added" for line in taken.lines)
+    here.usage.give_back(who.number, "feeds", len(outlines) - added)
+    return [_outcome(who, line) for line in taken.lines]
+
+
+@router.get(
+    "/feeds:export",
+    summary="Write the feeds as OPML",
+    response_class=Response,
+    responses={200: {"content": {"text/x-opml": {"schema": {"type": "string"}}}}},
+)
+def export(here: Here, who: Who) -> Response:
+    """Writes OPML 2.0; feeds whose addresses look secret are left out, and counted in a header."""
+    with here.feeds_lock:
+        found = here.feeds.owned(who.qualify(""))
+    named = [replace(feed, tags=tuple(_own(who, tag) for tag in feed.tags)) for feed in found]
+    outlines, left_out = outlines_of(named)
+    return Response(
+        write_opml(outlines, "Feeds followed by xscl"),
+        media_type="text/x-opml",
+        headers={"X-Left-Out": str(len(left_out))},
+    )
+
+
+@router.get("/feeds/{key}", summary="Show a feed")
+def get(key: Key, here: Here, who: Who) -> Shown:
+    """Shows how a feed is doing."""
+    with here.feeds_lock:
+        feed = existing(here.feeds, who, key)
+        counts = here.feeds.counts([feed.key])
+    return _shown(who, feed, counts)
+
+
+@router.patch("/feeds/{key}", summary="Change a feed")
+def change(key: Key, change: Change, here: Here, who: Who) -> Shown:
+    """Changes tags, the time between polls, headers; items stay as they are."""
+    owner = who.qualify("")
+    with here.feeds_lock:
+        feed = existing(here.feeds, who, key)
+        changed = feed
+        if change.tags is not None:
+            for tag in change.tags:
+                who.qualify(tag)
+            changed = replace(changed, tags=tuple(dict.fromkeys(owner + t for t in change.tags)))
+        if change.every is not None:
+            changed = replace(changed, every=_seconds(change.every))
+        if change.headers is not None:
+            headers = tuple(map(read_header, change.headers))
+            changed = replace(changed, headers=headers, given_for=feed.url if headers else "")
+        if change.revive:
+            changed = replace(changed, gone=False, next_poll=ticks())
+        here.feeds.edit(changed)
+        fixed = allow_late(here.engine, [changed])
+        _claim(here, who, changed)
+        counts = here.feeds.counts([feed.key])
+    return _shown(who, changed, counts, fixed)
+
+
+@router.delete("/feeds/{key}", summary="Stop following a feed", status_code=HTTPStatus.NO_CONTENT)
+def remove(key: Key, here: Here, who: Who) -> None:
+    """Stops following a feed; its documents and their matches stay."""
+    with here.feeds_lock:
+        here.feeds.remove(existing(here.feeds, who, key))
+    here.usage.give_back(who.number, "feeds")
+
+
+@router.post("/feeds/{key}:poll", summary="Poll a feed now", status_code=HTTPStatus.ACCEPTED)
+def poll(key: Key, here: Here, who: Who) -> Shown:
+    """Has a feed polled as soon as a place is free, unless it was within the last minute."""
+    with here.feeds_lock:
+        feed = existing(here.feeds, who, key)
+        earliest = (feed.polled or 0) + LEAST * SECOND
+        soon = max(ticks(), 0 if who.is_operator else earliest)
+        feed = replace(feed, next_poll=min(feed.next_poll, soon))
+        here.feeds.edit(feed)
+        counts = here.feeds.counts([feed.key])
+    return _shown(who, feed, counts)
+
+
+def existing(feeds: Feeds, who: Account, key: str) -> Feed:
+    """Return a user's feed by its key; raises Problem 404."""
+    known = who.qualify(key)
+    found = feeds.among([known])
+    if not found:
+        raise not_found("feed", key, "'GET /v1/feeds' lists keys")
+    return found[0]
+
+
+def refuse_address(here: Installation, url: str) -> None:
+    """Raise Problem for an address that would never be fetched from."""
+    refused = refusal(url, frozenset(here.settings.fetching.allow_addresses))
+    if refused is not None:
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, refused.code, refused.message)
+
+
+def _claim(here: Installation, who: Account, feed: Feed) -> None:
+    if who.is_operator:
+        return
+    for stream in feed.streams:
+        here.accounts.claim(who, _own(who, stream))
+
+
+def _seconds(text: str) -> int:
+    found = parse_window(text) // SECOND
+    if text.strip().isdecimal() or not LEAST <= found <= 366 * 86_400:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "every",
+            f"feeds are not polled every {text!r}",
+            hint=f"a duration of {LEAST} s at least, such as 30 min",
+        )
+    return found
+
+
+def _own(who: Account, name: str) -> str:
+    return who.own(name) or name
+
+
+def _shown(
+    who: Account, feed: Feed, counts: dict[str, Count], fixed: list[str] | None = None
+) -> Shown:
+    count = counts.get(feed.key, Count())
+    values: dict[str, Any] = {
+        name: getattr(feed, name) for name in Shown.model_fields if hasattr(feed, name)
+    }
+    return Shown(
+        **values
+        | {
+            "key": _own(who, feed.key),
+            "url": feed.shown_url,
+            "stream": _own(who, feed.stream),
+            "tags": [_own(who, tag) for tag in feed.tags],
+            "headers": [name for name, _ in feed.headers],
+            "items": count.items,
+            "versions": count.versions,
+            "skipped": count.skipped,
+            "next_poll": None if feed.gone else feed.next_poll,
+            "error": None if feed.error is None else who.shown(feed.error),
+            "note": None if feed.note is None else who.shown(feed.note),
+            "moved_to": None if feed.moved_to is None else shown(feed.moved_to),
+            "warnings": [
+                f"items may come too late for {_own(who, name)!r}, which is subscribed to already"
+                for name in fixed or ()
+                if name != EVERYTHING or who.is_operator
+            ],
+        }
+    )
+
+
+def _outcome(who: Account, line: Line) -> Outcome:
+    return Outcome(
+        outcome=line.outcome,
+        url=line.url,
+        title=line.title,
+        stream=_own(who, line.stream),
+        tags=[_own(who, tag) for tag in line.tags],
+        reason=who.shown(line.reason),
+    )

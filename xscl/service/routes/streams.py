@@ -1,0 +1,111 @@
+"""Streams: those that a user may read, and his own."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from xscl.errors import XsclError
+from xscl.feed import check_name
+from xscl.retention import ticks_of
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.installation import Installation
+from xscl.service.paging import After, Limit, Page
+from xscl.service.problems import Problem, not_found
+
+router = APIRouter(tags=["streams"])
+
+Name = Annotated[str, Path(min_length=1, max_length=200, description="The name of the stream.")]
+
+
+class Declared(BaseModel):
+    """What is to be known of a stream."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    lateness: str = Field(
+        "0 s",
+        max_length=100,
+        description="How far behind the latest document one may come.",
+        examples=["1 h"],
+    )
+
+
+class Stream(BaseModel):
+    """A stream that you may read; on your own ones you may write."""
+
+    name: str = Field(examples=["orders"])
+    own: bool
+    lateness: float = Field(description="In seconds.")
+
+
+@router.get("/streams", summary="List streams")
+def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page[Stream]:
+    """Lists the public streams and your own, in the order of their names.
+
+    Where both have a name, queries mean your own.
+    """
+    mine = here.accounts.streams(who)
+    names = sorted({*mine, *here.public.names()} - {""})
+    following = [name for name in names if after is None or name > after]
+    items = [_shown(here, who, name) for name in following[:limit]]
+    more = items[-1].name if len(following) > limit else None
+    return Page(items=items, next=more)
+
+
+@router.get("/streams/{name}", summary="Show a stream")
+def get(name: Name, here: Here, who: Who) -> Stream:
+    """Shows whether a stream is your own, and how late its documents may be."""
+    if here.resolver.stream(who, name) is None:
+        raise not_found("stream", name)
+    return _shown(here, who, name)
+
+
+@router.put(
+    "/streams/{name}",
+    summary="Make a stream, or change how late it may be",
+    responses={201: {"model": Stream, "description": "It is new."}},
+)
+def put(name: Name, declared: Declared, here: Here, who: Who, response: Response) -> Stream:
+    """Makes a stream of your own.
+
+    Its lateness can be set before the first subscription reads it.
+    """
+    known = who.qualify(name)
+    check_name(name)
+    lateness = _lateness(declared.lateness)
+    is_new = not here.accounts.has_stream(who, name) and not here.engine.knows_stream(known)
+    if is_new:
+        here.accounts.claim(who, name)
+    if is_new or lateness != here.engine.lateness(known):
+        here.engine.stream(known, lateness=lateness)
+    if is_new:
+        response.status_code = HTTPStatus.CREATED
+    return _shown(here, who, name)
+
+
+def _lateness(text: str) -> int:
+    if text.strip().isdecimal() and int(text) != 0:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "duration",
+            f"the lateness {text} has no unit",
+            hint=f"write '{text.strip()} s' or '{text.strip()} min'",
+        )
+    ticks = 0 if text.strip() == "0" else ticks_of(text)
+    if ticks is None:
+        raise XsclError("a stream cannot be late for ever", hint="a duration such as 1 h")
+    return ticks
+
+
+def _shown(here: Installation, who: Account, name: str) -> Stream:
+    known = here.resolver.stream(who, name) or name
+    return Stream(
+        name=name,
+        own=who.own(known) is not None,
+        lateness=here.engine.lateness(known) / 1e6,
+    )

@@ -1,0 +1,149 @@
+"""Tokens and accounts: `/v1/tokens` for everybody, `/v1/accounts` for the operator."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from pydantic import BaseModel, ConfigDict, Field
+
+from xscl.service.accounts import Account, Quota
+from xscl.service.dependencies import Here, TheOperator, Who
+from xscl.service.installation import Installation
+from xscl.service.problems import Problem, not_found
+from xscl.service.tokens import Token
+
+router = APIRouter(tags=["accounts"])
+
+TokenId = Annotated[str, Path(pattern="^[0-9a-f]{8}$", description="The id of the token.")]
+User = Annotated[str, Path(min_length=1, max_length=100, description="The name of the user.")]
+
+
+class New(BaseModel):
+    """A token to make."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    user: str | None = Field(
+        None,
+        min_length=1,
+        max_length=100,
+        description="Whose it is to be, for the operator; the user is made with his first token."
+        " Your own if it is left out.",
+        examples=["alice"],
+    )
+    label: str = Field("", max_length=200, description="What it is for.", examples=["laptop"])
+
+
+class Shown(BaseModel):
+    """A token; what proves it is never shown again."""
+
+    id: str = Field(examples=["3f9a01c2"])
+    user: str = Field(examples=["alice"])
+    label: str
+    created: int = Field(description="In microseconds since 1970.")
+
+
+class Made(Shown):
+    """A token that was just made."""
+
+    token: str = Field(description="Keep it: it is shown this once.")
+
+
+class Quotas(BaseModel):
+    """How much a user may have; null is no limit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    subscriptions: int | None = Field(None, ge=0, lt=1 << 53)
+    feeds: int | None = Field(None, ge=0, lt=1 << 53)
+    streams: int | None = Field(None, ge=0, lt=1 << 53)
+    documents_a_day: int | None = Field(None, ge=0, lt=1 << 53)
+    matches_a_day: int | None = Field(None, ge=0, lt=1 << 53)
+
+
+class Used(BaseModel):
+    """What a user has, and has had today."""
+
+    subscriptions: int
+    feeds: int
+    streams: int
+    documents_today: int
+    matches_today: int
+
+
+class User_(BaseModel):
+    """A user, what he may have and what he has."""
+
+    name: str
+    quota: Quotas
+    used: Used
+
+
+@router.get("/me", summary="Show who you are")
+def me(here: Here, who: Who) -> User_:
+    """Shows your name, what you may have and what you have."""
+    return _user(here, who)
+
+
+@router.get("/tokens", summary="List tokens")
+def list_(here: Here, who: Who) -> list[Shown]:
+    """Lists your tokens; the operator sees those of all."""
+    return [_shown(here, one) for one in here.tokens.of(None if who.is_operator else who)]
+
+
+@router.post("/tokens", summary="Make a token", status_code=HTTPStatus.CREATED)
+def create(new: New, here: Here, who: Who) -> Made:
+    """Makes a token; its text is in this answer and nowhere else."""
+    account = who
+    if new.user is not None and new.user != who.name:
+        if not who.is_operator:
+            raise Problem(
+                HTTPStatus.FORBIDDEN, "operator_only", "only the operator makes tokens of others"
+            )
+        account = here.accounts.make(new.user)
+    token, text = here.tokens.create(account, new.label)
+    return Made(**_shown(here, token).model_dump(), token=text)
+
+
+@router.delete("/tokens/{id}", summary="Revoke a token", status_code=HTTPStatus.NO_CONTENT)
+def revoke(id: TokenId, here: Here, who: Who) -> None:
+    """Makes a token worth nothing from now on."""
+    here.tokens.revoke(id, None if who.is_operator else who)
+
+
+@router.get("/accounts", summary="List users")
+def accounts(here: Here, _: TheOperator) -> list[User_]:
+    """Lists the users, what they may have and what they have."""
+    return [_user(here, one) for one in here.accounts if not one.is_operator]
+
+
+@router.put("/accounts/{name}/quota", summary="Say how much a user may have")
+def allow(name: User, quotas: Quotas, here: Here, _: TheOperator) -> User_:
+    """Replaces the quota of a user."""
+    found = here.accounts.get(name)
+    if found is None or found.is_operator:
+        raise not_found("user", name)
+    return _user(here, here.accounts.allow(name, Quota(**quotas.model_dump())))
+
+
+def _shown(here: Installation, token: Token) -> Shown:
+    account = here.accounts.numbered(token.account)
+    name = "" if account is None else account.name
+    return Shown(id=token.id, user=name, label=token.label, created=token.created)
+
+
+def _user(here: Installation, one: Account) -> User_:
+    return User_(
+        name=one.name,
+        quota=Quotas(**asdict(one.quota)),
+        used=Used(
+            subscriptions=here.usage.has(one, "subscriptions"),
+            feeds=here.usage.has(one, "feeds"),
+            streams=len(here.accounts.streams(one)),
+            documents_today=here.usage.today(one, "documents"),
+            matches_today=here.usage.today(one, "matches"),
+        ),
+    )

@@ -1,0 +1,79 @@
+"""What users are shown of matches and documents: their own names, without those of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, Field
+
+from xscl.match import Match
+from xscl.service.accounts import Account
+from xscl.service.names import OPERATOR, owner
+from xscl.store import Store
+
+
+class Bound(BaseModel):
+    """A node that a variable is bound to."""
+
+    document: str
+    node: int
+    path: str
+    value: str
+
+
+class MatchShown(BaseModel):
+    """A match; times in microseconds since 1970."""
+
+    id: str = Field(description="A stable name: 32 hexadecimal digits.")
+    subscription: str
+    documents: list[str]
+    t0: int
+    t1: int
+    history: bool
+    bindings: dict[str, list[Bound]]
+    xml: str = Field(description="The output document.")
+
+
+def document_name(who: Account, known: str) -> str:
+    """Return how a user calls a document that he may see; ids that are not his are public."""
+    return who.own(known) or known
+
+
+def match_shown(who: Account, match: Match) -> MatchShown:
+    """Return a match as the owner of its subscription sees it."""
+    return MatchShown(
+        id=match.id,
+        subscription=who.own(match.subscription) or match.subscription,
+        documents=[document_name(who, name) for name in match.documents],
+        t0=match.t0,
+        t1=match.t1,
+        history=match.history,
+        bindings={
+            variable: [
+                Bound(
+                    document=document_name(who, node.document),
+                    node=node.node,
+                    path=node.path,
+                    value=node.value,
+                )
+                for node in nodes
+            ]
+            for variable, nodes in match.bindings.items()
+        },
+        xml=match.xml().decode(),
+    )
+
+
+def visible_document(store: Store, who: Account, name: str) -> str | None:
+    """Return the engine's id of a document that a user calls so; None if he may see none."""
+    wanted = [name] if who.is_operator else [who.qualify(name), name]
+    if owner(name)[0] != OPERATOR:
+        return None
+    found = dict(
+        store.fetch("SELECT id, streams FROM state.document WHERE list_contains(?, id)", [wanted])
+    )
+    return next((one for one in wanted if one in found and _visible(who, found[one])), None)
+
+
+def _visible(who: Account, streams: Iterable[str]) -> bool:
+    return any(who.visible(stream) is not None for stream in streams)

@@ -1,0 +1,162 @@
+"""Subscribing and unsubscribing as a user: names and streams are his, quotas hold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+
+from xscl.errors import NameTaken, XsclError
+from xscl.results import XSCL, Subscription
+from xscl.service.accounts import Account
+from xscl.service.installation import Installation
+from xscl.service.names import MINE, ReservedName
+from xscl.service.problems import Problem, not_found
+from xscl.service.resolving import Resolved
+
+_SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What to subscribe to; `since` says how far back to begin."""
+
+    name: str
+    query: str
+    updates: bool = False
+    language: str = XSCL
+    since: str | None = None
+
+
+def subscribe(here: Installation, who: Account, wanted: Wanted) -> tuple[Subscription, bool]:
+    """Return a subscription, and whether it is new: the same again changes nothing."""
+    known = who.qualify(wanted.name)
+    resolved = _resolved(here, who, wanted)
+    found = here.engine.subscription(known)
+    if found is None:
+        with here.usage.taking(who, "subscriptions"):
+            try:
+                _register(here, who, known, wanted, resolved)
+            except NameTaken:
+                found = here.engine.subscription(known)
+                if found is None or not _is_same(found, wanted, resolved):
+                    raise
+            else:
+                return _existing(here, who, wanted.name), True
+        here.usage.give_back(who.number, "subscriptions")
+    if not _is_same(found, wanted, resolved):
+        raise NameTaken(
+            f"there is a subscription named {wanted.name!r} already, with another query",
+            hint="unsubscribe it first, or choose another name",
+        )
+    return found, False
+
+
+def subscribe_all(here: Installation, who: Account, rows: Sequence[Wanted]) -> tuple[int, int]:
+    """Register all of some queries or none; return how many are new, how many were there."""
+    updates = {one.updates for one in rows}
+    if len(updates) > 1:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "mixed_rows",
+            "some rows see new versions of documents (updates) and some do not",
+            hint="import them apart",
+        )
+    new: dict[str, tuple[int, Resolved]] = {}
+    for number, one in enumerate(rows, 1):
+        with _in_row(number, one):
+            known = who.qualify(one.name)
+            resolved = _resolved(here, who, one)
+            found = here.engine.subscription(known)
+            if known in new:
+                raise NameTaken(f"the name {one.name!r} is in this list twice")
+            if found is None:
+                new[known] = number, resolved
+            elif not _is_same(found, one, resolved):
+                raise NameTaken(
+                    f"there is a subscription named {one.name!r} already, with another query"
+                )
+    with here.usage.taking(who, "subscriptions", len(new)):
+        for _, resolved in new.values():
+            _claim(here, who, resolved)
+        numbered = list(new.values())
+        pairs = [(known, resolved.text) for known, (_, resolved) in new.items()]
+        try:
+            here.engine.subscribe_many(pairs, updates=updates == {True})
+        except XsclError as error:
+            if error.row is None:
+                raise
+            number, resolved = numbered[error.row - 1]
+            with _in_row(number, rows[number - 1]), resolved.as_written():
+                raise
+    return len(new), len(rows) - len(new)
+
+
+@contextmanager
+def _in_row(number: int, one: Wanted) -> Iterator[None]:
+    """Say of errors within the block in which row of a list they are."""
+    try:
+        yield
+    except XsclError as error:
+        error.row = number
+        raise
+
+
+def _claim(here: Installation, who: Account, resolved: Resolved) -> None:
+    """Make the stream that a query publishes the user's; the operator's are known anyway."""
+    if resolved.publishes is not None and not who.is_operator:
+        here.accounts.claim(who, resolved.publishes)
+
+
+def unsubscribe(here: Installation, who: Account, name: str, *, cascade: bool) -> tuple[str, ...]:
+    """Remove a user's subscription, and return what was removed as the engine knew it."""
+    removed = here.engine.unsubscribe(_existing(here, who, name).name, cascade=cascade)
+    here.usage.removed(removed)
+    here.outbox.removed(removed)
+    return removed
+
+
+def _existing(here: Installation, who: Account, name: str) -> Subscription:
+    found = here.engine.subscription(who.qualify(name))
+    if found is None:
+        raise not_found("subscription", name)
+    return found
+
+
+def _resolved(here: Installation, who: Account, wanted: Wanted) -> Resolved:
+    if wanted.language == XSCL:
+        return here.resolver.resolve(who, wanted.query)
+    if not who.is_operator:
+        raise Problem(
+            HTTPStatus.FORBIDDEN,
+            "operator_only",
+            f"queries in {wanted.language} can be registered by the operator only",
+            hint="write it in XSCL",
+        )
+    if _SUSPECT.search(wanted.query):
+        raise ReservedName("the query names a stream as the service's own are named")
+    return Resolved(wanted.query, wanted.query)
+
+
+def _register(
+    here: Installation, who: Account, known: str, wanted: Wanted, resolved: Resolved
+) -> None:
+    _claim(here, who, resolved)
+    with resolved.as_written():
+        here.registrar.register(
+            known,
+            resolved.text,
+            updates=wanted.updates,
+            language=wanted.language,
+            since=wanted.since,
+        )
+
+
+def _is_same(found: Subscription, wanted: Wanted, resolved: Resolved) -> bool:
+    return (found.query, found.updates, found.language) == (
+        resolved.text,
+        wanted.updates,
+        wanted.language,
+    )

@@ -1,0 +1,96 @@
+"""How much each user has and has done today, against what he may (`accounts.Quota`).
+
+What he has is counted from the engine when the service starts and kept up to date.  What he does
+in a day is counted by the days of UTC, in memory: a restart of the service forgives.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Literal, TypeAlias
+
+from xscl.service.accounts import Account, QuotaExceeded
+from xscl.service.names import owner
+
+Kept: TypeAlias = Literal["subscriptions", "feeds"]
+Done: TypeAlias = Literal["documents", "matches"]
+_DAY = 86_400
+
+
+class Usage:
+    """Counts by account; any thread may ask."""
+
+    def __init__(self, subscriptions: Iterable[str], feeds: Iterable[str]) -> None:
+        self._mutex = threading.Lock()
+        self._kept: dict[Kept, Counter[int]] = {
+            "subscriptions": Counter(owner(name)[0] for name in subscriptions),
+            "feeds": Counter(owner(key)[0] for key in feeds),
+        }
+        self._done: dict[Done, Counter[int]] = {"documents": Counter(), "matches": Counter()}
+        self._today = 0
+
+    def has(self, account: Account, what: Kept) -> int:
+        """Return how many a user has."""
+        return self._kept[what][account.number]
+
+    def today(self, account: Account, what: Done) -> int:
+        """Return how many of something there were for a user today."""
+        with self._mutex:
+            self._turn()
+            return self._done[what][account.number]
+
+    @contextmanager
+    def taking(self, account: Account, what: Kept, count: int = 1) -> Iterator[None]:
+        """Count more of something, unless the block fails; raises QuotaExceeded."""
+        most = account.quota.subscriptions if what == "subscriptions" else account.quota.feeds
+        with self._mutex:
+            has = self._kept[what][account.number]
+            if most is not None and has + count > most:
+                raise QuotaExceeded(f"you have {has} {what}, and may have {most}")
+            self._kept[what][account.number] += count
+        try:
+            yield
+        except BaseException:
+            self.give_back(account.number, what, count)
+            raise
+
+    def give_back(self, number: int, what: Kept, count: int = 1) -> None:
+        """Count fewer of something."""
+        with self._mutex:
+            self._kept[what][number] -= count
+
+    def removed(self, names: Iterable[str]) -> None:
+        """Count fewer subscriptions, by the names that the engine knew."""
+        for name in names:
+            self.give_back(owner(name)[0], "subscriptions")
+
+    def do(self, account: Account, count: int) -> None:
+        """Count documents of today; raises QuotaExceeded, and counts nothing, if they are many."""
+        most = account.quota.documents_a_day
+        with self._mutex:
+            self._turn()
+            if most is not None and self._done["documents"][account.number] + count > most:
+                raise QuotaExceeded(f"you have sent {most} documents today, which is all you may")
+            self._done["documents"][account.number] += count
+
+    def matched(self, number: int, count: int) -> None:
+        """Count matches of today."""
+        with self._mutex:
+            self._turn()
+            self._done["matches"][number] += count
+
+    def has_too_many_matches(self, account: Account) -> bool:
+        """Return whether a user has had as many matches today as he may."""
+        most = account.quota.matches_a_day
+        return most is not None and self.today(account, "matches") >= most
+
+    def _turn(self) -> None:
+        today = int(time.time()) // _DAY
+        if today != self._today:
+            self._today = today
+            for counter in self._done.values():
+                counter.clear()
