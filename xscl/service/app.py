@@ -8,11 +8,27 @@ from xscl.service import problems
 from xscl.service.dependencies import Guesses
 from xscl.service.guard import Guard
 from xscl.service.installation import Installation
-from xscl.service.routes import ask, documents, feeds, state, streams, subscriptions, tokens
+from xscl.service.routes import (
+    ask,
+    deliveries,
+    documents,
+    events,
+    feeds,
+    matches,
+    state,
+    streams,
+    subscriptions,
+    syndication,
+    tokens,
+)
 
 ROUTERS = (
     subscriptions.router,
     documents.router,
+    matches.router,
+    events.router,
+    deliveries.router,
+    syndication.router,
     feeds.router,
     streams.router,
     ask.router,
@@ -37,5 +53,6 @@ def create_app(installation: Installation) -> FastAPI:
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1")
+    app.include_router(syndication.secret_router)
     app.add_middleware(Guard, settings=installation.settings)
     return app
