@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
 
-from xscl.delivery.message import row_of
 from xscl.match import Match
 from xscl.results import Subscription
+from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.routes.subscriptions import Name, existing
+from xscl.service.showing import MatchShown, match_shown
 
 router = APIRouter(tags=["matches"])
 
@@ -27,24 +28,16 @@ Before = Annotated[
 Limit = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
 
 
-class ShownMatch(BaseModel):
-    """A match: documents that satisfy a query together."""
+class ListedMatch(MatchShown):
+    """A match in the order of results."""
 
-    match: str
-    subscription: str
-    position: int = Field(description="Where it stands among all results: use it to read on.")
-    documents: list[str]
-    t0: int = Field(description="The time of the earliest document, in microseconds since 1970.")
-    t1: int = Field(description="When the match was complete.")
-    history: bool = Field(description="Whether all documents are from before they were followed.")
-    bindings: dict[str, list[dict[str, Any]]]
-    xml: str | None
+    position: int = Field(description="Where it stands among all results.")
 
 
 class MatchPage(BaseModel):
     """A page of matches; `next` is what the next page has to be asked for, if there is one."""
 
-    matches: list[ShownMatch]
+    matches: list[ListedMatch]
     next: str | None
 
 
@@ -63,7 +56,7 @@ def of_one(
     )
     way = "before" if newest_first else "after"
     following = f"{way}={page.end}&limit={limit}" if page.more else None
-    return MatchPage(matches=[shown(match) for match in page.matches], next=following)
+    return MatchPage(matches=[listed(who, match) for match in page.matches], next=following)
 
 
 @router.get("/matches", summary="List your matches")
@@ -87,9 +80,9 @@ def of_all(
         last = page.matches[-1] if full else None
         at = f"{page.end}-0" if last is None else f"{last.position}-{last.number}"
         following = f"before={at}&limit={limit}"
-    return MatchPage(matches=[shown(match) for match in page.matches], next=following)
+    return MatchPage(matches=[listed(who, match) for match in page.matches], next=following)
 
 
-def shown(match: Match) -> ShownMatch:
+def listed(who: Account, match: Match) -> ListedMatch:
     """Return a match as its owner sees it."""
-    return ShownMatch(**row_of(match), position=match.position, history=match.history)
+    return ListedMatch(**match_shown(who, match).model_dump(), position=match.position)
