@@ -168,10 +168,10 @@ class Lowering:
         }
         if not times:
             return replace(part, values=values)
-        own = [Column(2, place) for place in range(width)]
+        columns: list[Expression] = [*(Column(2, place) for place in range(width)), *times]
         labels = [*part.labels, *(self._label() for _ in times)]
-        columns = list(zip(labels, [*own, *times], strict=True))
-        node = algebra.project(part.node, columns, self._functions)
+        named = list(zip(labels, columns, strict=True))
+        node = algebra.project(part.node, named, self._functions)
         return replace(part, node=node, values=values, labels=node.schema.names)
 
     def _one_of(self, guards: Sequence[Guard]) -> Guard | None:
@@ -258,7 +258,7 @@ class Lowering:
         inside = [one for one in limits if one.alias is None or one.alias in left.aliases]
         composite = not is_single(pattern.right)
         asked = replace(below, history=below.history or composite)
-        within_it = tuple(Limit(None, limit.time) for limit in inside)
+        within_it = tuple(Limit(None, limit.times) for limit in inside)
         right = self.part(pattern.right, replace(asked, limits=within_it))
         predicate = bound(filters, across(left, right))
         predicate += tuple(_lasting(left, limit) for limit in inside)
@@ -553,7 +553,8 @@ def _lasting(part: Part, limit: Limit) -> Expression:
         begin = part.values[Ref("begin", limit.alias)]
         if begin != OWN_BEGIN:
             passed = Arithmetic("-", Time(2, "end"), older(begin))
-    return Compare("<=", passed, limit.time)
+    found = tuple([Compare("<=", passed, time) for time in limit.times])
+    return found[0] if len(found) == 1 else Or(found)
 
 
 # -- runs ----------------------------------------------------------------------------------

@@ -255,6 +255,10 @@ def test_no_form_of_a_sequence_is_cheaper_than_the_optimal_one(rates: list[float
         "SELECT * FROM t A ; (t B ; u C) WHERE (A, C) OCCURS WITHIN 10 s",
         "SELECT * FROM (t A ; t B) ; u C WHERE (B, C) OCCURS WITHIN 10 s",
         "SELECT * FROM t A+ ; u C WHERE (A, C) OCCURS WITHIN 10 s, PREV(A.acc) <> A.acc",
+        "SELECT * FROM t A ; u C WHERE (A, C) OCCURS WITHIN 10 s AND A.acc = 'a' OR"
+        " C.acc = 'c' AND (A, C) OCCURS WITHIN 5 s",
+        "SELECT * FROM t A ; (t B ; u C) WHERE FILTER((A, C) OCCURS WITHIN 10 s OR"
+        " (A, C) OCCURS WITHIN 5 s AND A.acc = C.acc)",
         r"SELECT * FROM (t A @ 10 s) \ u C WHERE A.acc = C.acc",
         r"SELECT * FROM (t A ; u B) \ (t Z @ 10 s)",
         r"SELECT * FROM (t A ; u B) \ (t Z @ 10 s) WHERE A.acc = Z.acc",
