@@ -95,7 +95,7 @@ def _answered(
     question, form = str(request["question"]), Form(request["form"])
     mapped = mmap.mmap(snapshot, 0, access=mmap.ACCESS_READ)  # for as long as the child lives
     tables = {name: _table(part) for name, part in read(memoryview(mapped)).items()}
-    connection.execute(f"SET memory_limit = '{limits.memory // 2 >> 20} MiB'")
+    connection.execute(f"SET memory_limit = '{3 * limits.memory // 4 >> 20} MiB'")
     ((tree,),) = connection.execute("SELECT json_serialize_sql(?)", [question]).fetchall()
     used = check(question, tree, _public(tables))
     if len(duckdb.extract_statements(question)) != 1:

@@ -22,7 +22,7 @@ class Limits:
     """What one question may take.
 
     `seconds` begin when the child does; a child lives `grace` longer at most.  `memory` are bytes
-    beyond what the nursery has; DuckDB is told half of it.  `text` are characters of a question.
+    beyond what the nursery has; DuckDB is told three quarters of it.  `text` are characters of a question.
     `together` questions run at the same time, one of each asker, for whom `waiting` more wait.
     """
 
