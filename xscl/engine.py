@@ -647,15 +647,15 @@ class Engine:
             return None
         with suppress(RuntimeError, KeyError):  # without the lock, something may have changed
             readings = self._readings.table()
-            return Look(store, pushed, readings, streams, self._registry.rows(), self._pairs)
+            return Look(store, pushed, readings, streams, self._registry.rows(), self._qids)
         return None
 
-    def _pairs(self, names: Iterable[str]) -> set[int]:
-        """Return the pairs of variables that subscriptions use, as far as they are still there."""
+    def _qids(self, names: Iterable[str]) -> set[int]:
+        """Return the rows of R_T that subscriptions use, as far as they are still there."""
         found: set[int] = set()
         for name in names:
             with suppress(XsclError, KeyError):  # it was removed meanwhile
-                found.update(self._network.pairs(self._subscriptions[name]))
+                found.update(self._network.qids(self._subscriptions[name]))
         return found
 
     def backup(self, path: str | Path) -> Backup:

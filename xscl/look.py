@@ -24,7 +24,7 @@ class Look:
     """What there is to be seen: a store within a transaction, and what belongs to it.
 
     `readings` and `streams` are the tables of `xscl.lateness` and `xscl.streams`; `rows` are those
-    of R_T by qid, `pairs` returns the pairs of variables that subscriptions use, by their names.
+    of R_T by qid, `qids` returns those that subscriptions use, by their names.
     """
 
     store: Store
@@ -32,4 +32,4 @@ class Look:
     readings: pa.Table
     streams: pa.Table
     rows: Mapping[int, Row]
-    pairs: Callable[[Iterable[str]], set[int]]
+    qids: Callable[[Iterable[str]], set[int]]

@@ -17,13 +17,13 @@ import sys
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from xscl.engine import Engine
-from xscl.usersql.child import limits_as_data
+from xscl.usersql.child import BEGUN, limits_as_data
 from xscl.usersql.errors import (
     Busy,
     NotSelect,
@@ -47,6 +47,7 @@ SOONEST, LATEST = 1.0, 10.0
 """Seconds after which a snapshot is published anew if something has changed."""
 _START = 60.0  # seconds that the nursery may take to load everything, on a busy machine
 _PIECE = 1 << 16
+_CHILDREN = 3  # that are asked one after the other, if each dies before it begins
 
 
 class UserSql:
@@ -77,7 +78,10 @@ class UserSql:
     def start(self) -> None:
         """Have the nursery load everything already, so that the first question need not wait."""
         with self._mutex:
-            if self._nursery is None or not self._nursery.alive:
+            if self._nursery is not None and not self._nursery.alive:
+                self._nursery.close()
+                self._nursery = None
+            if self._nursery is None and not self._closed:
                 self._nursery = _Nursery()
 
     def close(self) -> None:
@@ -108,16 +112,9 @@ class UserSql:
         if not 1 <= rows <= limits.most_rows:
             raise Refused(f"rows is {rows}, not from 1 to {limits.most_rows:,}")
         with self._turn(viewer):
+            request = {"question": question, "form": form, "rows": rows}
             with self._published(viewer) as (descriptor, as_of):
-                channel = self._child(descriptor)
-            with closing(channel):
-                request = {
-                    "question": question,
-                    "form": form,
-                    "rows": rows,
-                    "limits": limits_as_data(limits),
-                }
-                head, body = _exchange(channel, request, limits)
+                head, body = self._answered(descriptor, request)
         if "failed" in head:
             _log.error("a question could not be answered: %s", head["failed"])
             raise Unavailable("the question could not be answered", hint="the log says why")
@@ -132,6 +129,16 @@ class UserSql:
             form,
             body,
         )
+
+    def _answered(self, snapshot: int, request: Mapping[str, Any]) -> tuple[dict[str, Any], bytes]:
+        """Return what a child says; of one that was killed before it began, what another says."""
+        request = {**request, "limits": limits_as_data(self.limits)}
+        for _ in range(_CHILDREN):
+            with closing(self._child(snapshot)) as channel:
+                found = _exchange(channel, request, self.limits)
+            if found is not None:
+                return found
+        raise Unavailable("no question can be answered now", hint="ask again soon")
 
     # -- Turns -----------------------------------------------------------------------------
 
@@ -175,22 +182,25 @@ class UserSql:
                 raise Unavailable("the service is ending")
             descriptor = os.dup(snapshot.descriptor)
         try:
-            yield descriptor, snapshot.dated(time.time_ns() // 1_000)
+            yield descriptor, snapshot.dated(_now())
         finally:
             os.close(descriptor)
 
     def _is_stale(self, snapshot: Snapshot) -> bool:
         if self._engine.pushed is snapshot.pushed:
             return False
-        age = (time.time_ns() // 1_000 - snapshot.as_of.taken) / 1e6
+        age = (_now() - snapshot.as_of.taken) / 1e6
         return age > min(max(SOONEST, 10 * snapshot.seconds), LATEST)
 
     def _renewed(self, viewer: Viewer, before: Snapshot | None) -> Snapshot:
         """Publish a snapshot in place of the one before."""
         try:
             with closing(self._engine.store()) as store:
-                found = publish(self._engine, store, viewer, self._directory)
+                found = publish(self._engine, store, viewer, self._directory, _now())
         except OSError as error:
+            _log.warning("no snapshot can be written: %s", error.strerror)
+            if before is not None:
+                return before
             raise Unavailable(
                 f"no snapshot can be written: {error.strerror}", hint="is the disk full?"
             ) from error
@@ -219,6 +229,11 @@ class UserSql:
         return ours
 
 
+def _now() -> int:
+    """Return the time of day in ticks."""
+    return time.time_ns() // 1_000
+
+
 class _Asker:
     """One who asks: how many of his questions are here, of which one has its turn."""
 
@@ -244,6 +259,10 @@ class _Nursery:
                 env={"PYTHONPATH": paths, "OPENBLAS_NUM_THREADS": "1", "LC_ALL": "C.UTF-8"},
             )
         self._is_ready = False
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     @property
     def alive(self) -> bool:
@@ -284,9 +303,9 @@ def _check_text(question: str, limits: Limits) -> None:
 
 
 def _exchange(
-    channel: socket.socket, request: dict[str, Any], limits: Limits
-) -> tuple[dict[str, Any], bytes]:
-    """Return what a child answers: a head, and the rows."""
+    channel: socket.socket, request: Mapping[str, Any], limits: Limits
+) -> tuple[dict[str, Any], bytes] | None:
+    """Return what a child answers: a head, and the rows; None if it has not begun."""
     until = time.monotonic() + limits.seconds + 1.0
     parts: list[bytes] = []
     size = 0
@@ -301,8 +320,11 @@ def _exchange(
     except TimeoutError:
         raise _too_slow(limits) from None
     except ConnectionError:
-        parts.clear()
-    head, found, body = b"".join(parts).partition(b"\n")
+        pass  # what came before says what to make of it
+    answer = b"".join(parts)
+    if not answer.startswith(BEGUN):
+        return None
+    head, found, body = answer.removeprefix(BEGUN).partition(b"\n")
     if not found:
         if time.monotonic() > until - 1.0:
             raise _too_slow(limits)

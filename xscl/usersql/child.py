@@ -31,7 +31,11 @@ from xscl.usersql.formats import Written, expressions
 from xscl.usersql.limits import Form, Limits
 from xscl.usersql.snapshot import read
 
+BEGUN = b"+"
+"""What an answer begins with: the child has read the question."""
+
 _BATCH = 256  # rows
+_DESCRIBED = 20  # templates whose relations are listed with their columns
 _NICE = 10
 _CLONE_NEWNET, _CLONE_NEWUSER = 0x40000000, 0x10000000
 
@@ -41,6 +45,7 @@ def answer(connection: duckdb.DuckDBPyConnection, channel: socket.socket, snapsh
     began = time.monotonic()
     request = json.loads(_line(channel))
     limits = Limits(**request["limits"])
+    channel.sendall(BEGUN)
     _limit(limits)
     try:
         head, body = _answered(connection, request, limits, snapshot)
@@ -145,10 +150,11 @@ def _show(
     connection: duckdb.DuckDBPyConnection, tables: Mapping[str, pa.Table], used: frozenset[str]
 ) -> None:
     """Make the relations that a question reads."""
+    described = range(1, _DESCRIBED + 1) if "relations" in used else ()
     templates = {
         number: text
         for number, text in _templates(tables)
-        if f"r_t_{number}" in used or f"r_out_{number}" in used
+        if f"r_t_{number}" in used or f"r_out_{number}" in used or number in described
     }
     if "relations" in used:
         public = _public(tables)
@@ -213,6 +219,7 @@ _RELATIONS = """
 CREATE TEMP VIEW relations AS
     SELECT p.relation, c.column_name AS "column", c.data_type AS type, p.what
     FROM kept_public p LEFT JOIN duckdb_columns() c ON c.table_name = p.relation
+        AND c.database_name = 'temp'
     ORDER BY p.relation, c.column_index
 """
 

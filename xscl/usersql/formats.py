@@ -74,7 +74,7 @@ class Written:
         self.count = 0
         self.truncated = False
         if form is Form.CSV:
-            self._add(_csv(self._names))
+            self._add(_csv([_harmless(name) for name in self._names]))
         self._write = _json_writer(types) if form is Form.JSON else _csv_writer(types)
 
     def take(self, batch: pa.RecordBatch) -> bool:
@@ -201,7 +201,11 @@ def _csv_writer(types: Sequence[str]) -> Callable[[Sequence[Any]], bytes]:
 def _cells(row: Sequence[Any], plain: Sequence[bool]) -> Iterator[str]:
     for value, is_plain in zip(row, plain, strict=True):
         text = "" if value is None else str(value)
-        yield f"'{text}" if not is_plain and text.startswith(FORMULA) else text
+        yield text if is_plain else _harmless(text)
+
+
+def _harmless(text: str) -> str:
+    return f"'{text}" if text.startswith(FORMULA) else text
 
 
 def _csv(cells: Sequence[str]) -> bytes:

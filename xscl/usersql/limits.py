@@ -22,8 +22,9 @@ class Limits:
     """What one question may take.
 
     `seconds` begin when the child does; a child lives `grace` longer at most.  `memory` are bytes
-    beyond what the nursery has; DuckDB is told three quarters of it.  `text` are characters of a question.
-    `together` questions run at the same time, one of each asker, for whom `waiting` more wait.
+    beyond what the nursery has; DuckDB is told three quarters of it.  `text` are a question's
+    characters.  `together` questions run at the same time, one of each asker, for whom `waiting`
+    more wait.
     """
 
     seconds: float = 2.0

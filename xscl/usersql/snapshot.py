@@ -23,6 +23,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from templates.members import Row
 from templates.views import BACKWARD, FORWARD
 from xscl.documents import EARLIEST
 from xscl.engine import Engine
@@ -55,13 +56,15 @@ class Snapshot:
         return replace(self.as_of, age=max(0.0, (now - self.as_of.taken) / 1e6))
 
 
-def publish(engine: Engine, store: Store, viewer: Viewer, directory: Path | None) -> Snapshot:
-    """Return a snapshot of what there is now.
+def publish(
+    engine: Engine, store: Store, viewer: Viewer, directory: Path | None, now: int
+) -> Snapshot:
+    """Return a snapshot of what there is now, in ticks.
 
     `store` is a connection of the engine's that nobody else uses meanwhile.  The file is in a
     directory, or in memory without one.
     """
-    began, taken = time.monotonic(), time.time_ns() // 1_000
+    began = time.monotonic()
     with engine.look(store) as look:
         tables = _tables(look, viewer)
         clock = store.progress("clock")
@@ -73,7 +76,7 @@ def publish(engine: Engine, store: Store, viewer: Viewer, directory: Path | None
         readable = os.open(f"/proc/self/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
     finally:
         os.close(descriptor)
-    as_of = AsOf(last or 0, None if clock <= EARLIEST else clock, taken)
+    as_of = AsOf(last or 0, None if clock <= EARLIEST else clock, now)
     return Snapshot(readable, as_of, pushed, size, time.monotonic() - began)
 
 
@@ -83,14 +86,16 @@ def publish(engine: Engine, store: Store, viewer: Viewer, directory: Path | None
 def _tables(look: Look, viewer: Viewer) -> Tables:
     tables = _stored(look.store, viewer)
     names = _strings(tables["subscription"]["name"])
+    rows = look.rows
     if viewer.everything:
         pairs = None
     else:
-        pairs = look.pairs(names)
-        tables["subscription"] = _renamed(tables["subscription"], viewer, look.store)
+        rows = {qid: rows[qid] for qid in sorted(look.qids(names)) if qid in rows}
+        pairs = {pair for row in rows.values() for pair in row.pairs}
+        tables["subscription"] = _renamed(tables["subscription"], viewer)
     tables |= _joined(look.store, tables["document"], pairs, viewer)
     tables |= _last_push(look, tables["document"], pairs)
-    tables |= _templates(look, tables)
+    tables |= _templates(look, rows, tables["document"])
     tables |= _readers(look, names, viewer)
     return tables if viewer.everything else _numbered(tables)
 
@@ -112,8 +117,9 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
     return {
         "document": store.arrow(documents),
         "subscription": store.arrow(
-            "SELECT number, name, query, template, qid, since, is_distinct, updates, publish,"
-            f" language FROM state.subscription WHERE {viewer.own('name')} ORDER BY number"
+            "SELECT number, name, coalesce(w.query, s.query) AS query, template, qid, since,"
+            " is_distinct, updates, publish, language FROM state.subscription s"
+            f" LEFT JOIN state.written w USING (name) WHERE {viewer.own('name')} ORDER BY number"
         ),
         "result": store.arrow(results),
         "composite": store.arrow(
@@ -179,11 +185,8 @@ def _last_push(look: Look, documents: pa.Table, pairs: set[int] | None) -> Table
     return found
 
 
-def _templates(look: Look, tables: Tables) -> Tables:
-    """Return the templates of subscriptions, the rows of R_T that these are, and of R_out."""
-    subscriptions = tables["subscription"]
-    qids = {qid for qid in subscriptions["qid"].to_pylist() if qid in look.rows}
-    rows = {qid: look.rows[qid] for qid in sorted(qids)}
+def _templates(look: Look, rows: Mapping[int, Row], documents: pa.Table) -> Tables:
+    """Return some rows of R_T with their templates, and what these rows put out last."""
     numbers = {row.template for row in rows.values()}
     r_t = pa.table(
         {
@@ -194,15 +197,14 @@ def _templates(look: Look, tables: Tables) -> Tables:
             "wl": pa.array([row.window for row in rows.values()], pa.int64()),
         }
     )
-    graphs = look.store.arrow("SELECT id, graph FROM state.template")
+    graphs = look.store.arrow("SELECT id, graph FROM state.template ORDER BY id")
     chosen = pa.array(sorted(numbers), pa.int32())
     found = {"r_t": r_t, "template": graphs.filter(pc.is_in(graphs["id"], chosen))}
-    own, seen = pa.array(sorted(qids), pa.int32()), tables["document"]["doc"]
     for number, out in look.pushed.out.items():
         if number in numbers:
-            kept = pc.is_in(out["qid"].cast(pa.int32()), own)
+            kept = pc.is_in(out["qid"].cast(pa.int32()), r_t["qid"])
             for column in ("doc1", "doc2"):
-                kept = pc.and_(kept, pc.is_in(out[column].cast(pa.int64()), seen))
+                kept = pc.and_(kept, pc.is_in(out[column].cast(pa.int64()), documents["doc"]))
             found[f"out_{number}"] = out.filter(kept)
     return found
 
@@ -229,7 +231,7 @@ def _own_names(table: pa.Table, viewer: Viewer, *columns: str) -> pa.Table:
     return table
 
 
-def _renamed(table: pa.Table, viewer: Viewer, store: Store) -> pa.Table:
+def _renamed(table: pa.Table, viewer: Viewer) -> pa.Table:
     """Return subscriptions under their owner's names, with their texts as he has written them."""
     table = _own_names(table, viewer, "name", "publish")
     at = table.column_names.index("query")
@@ -241,7 +243,7 @@ def _numbered(tables: Tables) -> Tables:
     """Return tables in which templates and joins are numbered from 1, in order of subscribing."""
     subscriptions = tables["subscription"]
     templates = _in_order(tables["template"]["id"].to_pylist())
-    qids = _in_order(subscriptions["qid"].to_pylist())
+    qids = _in_order([*subscriptions["qid"].to_pylist(), *tables["r_t"]["qid"].to_pylist()])
     found: Tables = {}
     for name, table in tables.items():
         if name.startswith("out_"):
