@@ -251,11 +251,14 @@ class Network:
 
     def pairs(self, subscription: Subscription) -> list[int]:
         """Return the pairs of variables that a subscription uses."""
+        return [pair for qid in self.qids(subscription) for pair in self._registry.row(qid).pairs]
+
+    def qids(self, subscription: Subscription) -> list[int]:
+        """Return the rows of R_T that a subscription uses."""
         planned = self._planned.get(subscription.name)
-        qids = [one.qid for one in planned.placed] if planned is not None else []
-        if planned is None and subscription.template:
-            qids = [subscription.qid]
-        return [pair for qid in qids for pair in self._registry.row(qid).pairs]
+        if planned is not None:
+            return [one.qid for one in planned.placed]
+        return [subscription.qid] if subscription.template else []
 
     def numbers(self, subscription: Subscription) -> list[int]:
         """Return the numbers of the streams of composites that a subscription uses."""

@@ -8,7 +8,7 @@ from xscl.service import problems
 from xscl.service.dependencies import Guesses
 from xscl.service.guard import Guard
 from xscl.service.installation import Installation
-from xscl.service.routes import ask, documents, feeds, state, streams, subscriptions, tokens
+from xscl.service.routes import ask, documents, feeds, sql, state, streams, subscriptions, tokens
 
 ROUTERS = (
     subscriptions.router,
@@ -16,6 +16,7 @@ ROUTERS = (
     feeds.router,
     streams.router,
     ask.router,
+    sql.router,
     state.router,
     tokens.router,
 )

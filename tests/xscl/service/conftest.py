@@ -17,7 +17,7 @@ from xscl.serve import Service, Serving
 from xscl.service.installation import Settings
 
 PATIENCE = 30.0
-ANY_PORT = Settings(port=0)
+ANY_PORT = Settings(port=0, warm=False)
 
 
 @dataclass(frozen=True)
