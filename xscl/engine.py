@@ -51,6 +51,7 @@ from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
 from xscl.why import Read, Why, asked, why
+from xscl.workers import Workers
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.portions import Part
 
@@ -69,6 +70,8 @@ class Engine:
     continues exactly where this one stopped; without one it lives in memory.
     `views` chooses Algorithm 4 (materialised R_L and R_R) or Algorithm 1.
     `retention` says how long to keep what no query needs: see `retain`.
+    `workers` is the number of processes that help to shred large batches; each
+    has a copy of the automaton, which is some kilobytes for each subscription.
     """
 
     def __init__(
@@ -77,8 +80,10 @@ class Engine:
         *,
         views: bool = True,
         retention: Retention | None = None,
+        workers: int = 0,
     ) -> None:
         self._store = Store(path)
+        self._workers = Workers(workers)
         self._views = views
         self._lock = threading.RLock()
         self._settled = 0  # subscriptions that were there when the collector was last told
@@ -153,6 +158,7 @@ class Engine:
     def close(self) -> None:
         """Close the store; the engine cannot be used any more."""
         with self._lock:
+            self._workers.close()
             self._store.close()
             self._unsettle()
 
@@ -173,6 +179,7 @@ class Engine:
     def _recover(self, error: BaseException) -> None:
         """Make what is in memory as the store is again; an engine that cannot is closed."""
         self._unsettle()
+        self._workers.close()
         try:
             self._load()
             self._settle()
@@ -434,6 +441,9 @@ class Engine:
         with self._changing(), paused():
             if source is not None and not self._ledger.enter(Batch(*source)):
                 return self._expand(_RESULTS.empty_table())
+            if not parts:
+                network = self._network
+                parts = self._workers.parts(network.automaton, network.changes, documents)
             accepted = self._take([(document, None) for document in documents], strict, parts)
             self._network.pass_by([one.arrival for one in accepted])
             self._network.run()
