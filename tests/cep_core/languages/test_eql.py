@@ -206,6 +206,23 @@ def test_rates_are_measured() -> None:
     assert restored.explain("q") == core.explain("q")
 
 
+def test_a_query_knows_the_rates_of_the_streams_that_it_reads() -> None:
+    """Those of others change nothing for it: shapes stay shared, snapshots small."""
+    core = engine(z={"x": int})
+    for stream, rate in (("a", 64.0), ("b", 1.0)):
+        core.stream(stream, {"x": int}, rate=rate)
+    core.register("one", "SELECT * FROM a ; b WHERE a.x > 1", language="eql")
+    core.push([Event("z", (0,), time) for time in range(30)])
+    assert core.rates == {"a": 64.0, "b": 1.0, "z": 1.0}
+    core.register("two", "SELECT * FROM a ; b WHERE a.x > 2", language="eql")
+    one, two = core.query("one"), core.query("two")
+    assert one.rates == two.rates == (("a", 64.0), ("b", 1.0))
+    assert one.compiled is two.compiled
+    restored = cep_core.Engine.restore(core.snapshot())
+    assert restored.query("two").rates == one.rates
+    assert restored.explain("two") == core.explain("two")
+
+
 def test_a_restored_query_keeps_its_plan_whatever_the_rates_are_then() -> None:
     core = engine(a={"x": int}, b={"x": int}, c={"x": int})
     core.register("q", "SELECT * FROM a ; b ; c", language="eql")
@@ -329,7 +346,7 @@ def test_late_events_take_their_place() -> None:
 
 EVENTS = st.lists(
     st.tuples(st.sampled_from("tu"), st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 3)),
-    min_size=6,
+    min_size=10,
     max_size=16,
 )
 SAME = [
