@@ -297,7 +297,7 @@ class Network:
             upper = places.get(pair.first)
             if upper is None:
                 upper = places[pair.first] = self.automaton.place(first)
-            further = blocks[first.stream + rest].steps
+            further = blocks[first.stream + rest].steps if rest else ()
             self.automaton.add_below(pair.number, upper, further, pair.valued)
 
     def set_prompt(self, prompt: bool) -> None:
