@@ -117,9 +117,8 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
     return {
         "document": store.arrow(documents),
         "subscription": store.arrow(
-            "SELECT number, name, coalesce(w.query, s.query) AS query, template, qid, since,"
-            " is_distinct, updates, publish, language FROM state.subscription s"
-            f" LEFT JOIN state.written w USING (name) WHERE {viewer.own('name')} ORDER BY number"
+            "SELECT number, name, query, template, qid, since, is_distinct, updates, publish,"
+            f" language FROM state.subscription WHERE {viewer.own('name')} ORDER BY number"
         ),
         "result": store.arrow(results),
         "composite": store.arrow(

@@ -39,4 +39,7 @@ def ask(automaton: Automaton, pairs: Sequence[Pair]) -> None:
         upper = places.get(pair.first)
         if upper is None:
             upper = places[pair.first] = automaton.place(first)
-        automaton.add_below(pair.number, upper, blocks[first.stream + rest].steps, pair.valued)
+        steps = (
+            blocks[first.stream + rest].steps if rest else ()
+        )  # a stream alone is a pattern, too
+        automaton.add_below(pair.number, upper, steps, pair.valued)
