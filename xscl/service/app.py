@@ -8,7 +8,17 @@ from xscl.service import problems
 from xscl.service.dependencies import Guesses
 from xscl.service.guard import Guard
 from xscl.service.installation import Installation
-from xscl.service.routes import ask, documents, feeds, sql, state, streams, subscriptions, tokens
+from xscl.service.routes import (
+    ask,
+    describing,
+    documents,
+    feeds,
+    sql,
+    state,
+    streams,
+    subscriptions,
+    tokens,
+)
 
 ROUTERS = (
     subscriptions.router,
@@ -38,5 +48,6 @@ def create_app(installation: Installation) -> FastAPI:
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1")
+    app.include_router(describing.router)
     app.add_middleware(Guard, settings=installation.settings)
     return app

@@ -123,7 +123,7 @@ def _import(here: Installation, who: Account, rows: list[Wanted]) -> Imported:
 
 @router.put(
     "/subscriptions/{name}",
-    summary="Subscribe",
+    summary="Subscribe to a query",
     status_code=HTTPStatus.CREATED,
     responses={200: {"model": Shown, "description": "It was there already."}},
 )
@@ -149,7 +149,9 @@ async def get(name: Name, here: Here, who: Who) -> Shown:
     return shown(here, who, existing(here, who, name))
 
 
-@router.delete("/subscriptions/{name}", summary="Unsubscribe", status_code=HTTPStatus.NO_CONTENT)
+@router.delete(
+    "/subscriptions/{name}", summary="Remove a subscription", status_code=HTTPStatus.NO_CONTENT
+)
 def delete(
     name: Name,
     here: Here,
