@@ -43,7 +43,8 @@ class Serving:
     """How to serve: with Spark on which master or without, how often to look at the spool.
 
     `history` and `keep_matches` change for how long texts and matches are kept; None changes
-    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.
+    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `workers` processes
+    help the engine with large batches, unless Spark's tasks do.
     """
 
     spark: bool = True
@@ -53,6 +54,7 @@ class Serving:
     history: str | None = None
     keep_matches: str | None = None
     listen: Settings | None = None
+    workers: int = 0
 
 
 class Service:
@@ -80,7 +82,9 @@ class Service:
         home = self._home
         with (
             home.hold(SERVICE),
-            Engine(home.database) as engine,
+            Engine(
+                home.database, workers=0 if self._serving.spark else self._serving.workers
+            ) as engine,
             Spool(home.spool) as spool,
             Feeds(engine, home.spool) as feeds,
             closing(engine.store()) as store,
