@@ -37,7 +37,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Sequence as Ordered
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias, assert_never
 
 from cep_core.errors import AlgebraError, SchemaFault, Span
@@ -189,7 +189,8 @@ class Absence:
     A right row b answers a left row a iff a.t1 < b.t0, b.t1 - a.t1 <= w and the predicate (a as
     side 1, b as side 2) holds.  The result has the left row's values and spans [a.t0, a.t1 + w].
     With ``otherwise`` it is FOLLOWED BY .. ELSE: every answering pair, and those left rows, with
-    nulls for the right row's values.
+    nulls for the right row's values.  As a ``moment`` it is E@w of NEXT CEP: what is put out has no
+    duration, it is the moment a.t1 + w (section 3.4).
     """
 
     left: Node
@@ -198,6 +199,7 @@ class Absence:
     window: Expression
     otherwise: bool
     schema: Schema
+    moment: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -510,6 +512,17 @@ def absence(
     require_window(window, functions)
     require(predicate, pair_types(left, right), functions)
     return Absence(left, right, predicate, window, False, left.schema)
+
+
+def timer(
+    left: Node,
+    right: Node,
+    predicate: Expression,
+    time: Expression,
+    functions: Functions = FUNCTIONS,
+) -> Absence:
+    """Return E@time: a moment so long after each left row that no right row has ended."""
+    return replace(absence(left, right, predicate, time, functions), moment=True)
 
 
 def alternative(

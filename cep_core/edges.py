@@ -66,6 +66,11 @@ EDGE_RULES = {
             "z after what waits and before what completes it; a simultaneous z cancels",
         ),
         EdgeRule(
+            "@",
+            "t0 = t1 = a.t1 + T",
+            "one moment for each a, unless z with a.t1 < z.t0 and z.t1 <= a.t1 + T ends it",
+        ),
+        EdgeRule(
             "+",
             "run.t1 < e.t0, e the first such",
             "every run of consecutive events, one result at each of them",

@@ -60,6 +60,8 @@ def _known(source: Operator, published: Mapping[Operator, str]) -> str:
 
 def _edges(node: Node, kind: str) -> Iterable[str]:
     """Return the names of the edge rules that say what an operator means in time."""
+    if isinstance(node, Absence) and node.moment:
+        return ("@",)
     if isinstance(node, Absence):
         return ("FOLLOWED BY", "ELSE") if node.otherwise else ("NOT FOLLOWED BY",)
     guarded = isinstance(node, Successor | Repeat) and bool(node.guards)

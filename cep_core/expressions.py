@@ -189,6 +189,7 @@ Leaf: TypeAlias = Column | Constant | Parameter | Duration | Time | Missing | It
 Value: TypeAlias = Leaf | Arithmetic | Negative | Call | Items | Latest
 Expression: TypeAlias = Value | Compare | And | Or | Not | Every
 TRUE = Constant(True)
+FALSE = Constant(False)
 COMPARISONS = ("=", "!=", "<", "<=", ">", ">=")
 OPERATORS = ("+", "-", "*", "/", "%")
 MOST_NESTED = 120  # levels of an expression: it becomes Python, which reads 200 parentheses

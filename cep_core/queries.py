@@ -113,9 +113,10 @@ class Queries:
         self._ticks_per_second = ticks_per_second
         self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
         self._compiled: Shapes = WeakValueDictionary()
+        self._compiled_last: WeakValueDictionary[tuple[str, str], Compiled] = WeakValueDictionary()
         self._shapes_of: dict[str, Shapes] = {}  # by the published stream read
         self._fanouts: dict[Channel, Fanout] = {}
-        self._rates: dict[str, float] = {}  # by which a query is prepared
+        self._rates: dict[str, float] | None = {}  # by which a query is prepared; None: known now
 
     # -- names -----------------------------------------------------------------------------
 
@@ -135,7 +136,7 @@ class Queries:
 
     def rate(self, name: str) -> float | None:
         """Return the rate by which a query is prepared, None if it is not known."""
-        return self._rates.get(name)
+        return self._known_rate(name) if self._rates is None else self._rates.get(name)
 
     def query(self, name: str) -> Query:
         """Return a query by name."""
@@ -164,16 +165,14 @@ class Queries:
         try:
             if not isinstance(text, str):
                 text = well_formed(text, self._functions)
-            if rates is None:
-                rates = self._known_rates(language)
-            compiled, literals, publishes = self._compile(text, language, rates)
+            compiled, literals, publishes, by = self._compile(text, language, rates)
         except AlgebraError as error:
             if not isinstance(text, str):
                 raise
             raise QueryError.of(error, text) from None
         except RecursionError:
             raise CepError("the query is nested too deeply") from None
-        self._add(name, text, language, compiled, literals, publish or publishes, rates)
+        self._add(name, text, language, compiled, literals, publish or publishes, by)
 
     def unregister(self, name: str) -> None:
         """Remove a query and all that only it needed."""
@@ -192,7 +191,7 @@ class Queries:
         for stream in query.published:
             del self.publishers[stream]
             for key in list(self._shapes_of.pop(stream, ())):
-                self._compiled.pop(key, None)
+                self._forget(key)
         for stream in query.compiled.reads:
             self._readers[stream].discard(name)
             if not self._readers[stream]:
@@ -205,7 +204,11 @@ class Queries:
             raise StreamInUse(f"{readers[0]} reads the stream {name}")
         for key, compiled in list(self._compiled.items()):
             if name in compiled.reads:
-                del self._compiled[key]
+                self._forget(key)
+
+    def _forget(self, key: ShapeKey) -> None:
+        self._compiled.pop(key, None)
+        self._compiled_last.pop(key[:2], None)
 
     # -- what a query became ---------------------------------------------------------------
 
@@ -241,41 +244,51 @@ class Queries:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _known_rates(self, language: str) -> KnownRates:
-        """Return the rates that a language rewrites by."""
-        known = isinstance(language, str) and language in LANGUAGES
-        if not known or not LANGUAGES[language].rewrites or not self._plan.options.rewriting:
-            return ()
-        now, rates = self._plan.clock.now, self._streams.rates
-        found = [(name, rates.rate(name, now)) for name in self._streams.by_name]
-        return tuple([(name, rate) for name, rate in found if rate is not None])
-
-    def _prepare(self, text: str, language: str, rates: KnownRates) -> Prepared:
-        """Return a text as algebra, rewritten by the rates."""
-        self._rates = dict(rates)
+    def _prepare(self, text: str, language: str, rates: KnownRates | None) -> Prepared:
+        """Return a text as algebra, rewritten by the rates, or by those that are known now."""
+        self._rates = None if rates is None else dict(rates)
         front = LANGUAGES[language]
         return front.prepare(text, self, self._ticks_per_second, self._functions)
 
     def _compile(
-        self, query: str | Node, language: str, rates: KnownRates
-    ) -> tuple[Compiled, tuple[Any, ...], str | None]:
-        """Return the shape of a query, its literals, and the name that it publishes."""
+        self, query: str | Node, language: str, rates: KnownRates | None
+    ) -> tuple[Compiled, tuple[Any, ...], str | None, KnownRates]:
+        """Return the shape of a query, its literals, the name that it publishes, and the rates."""
         if not isinstance(language, str) or language not in LANGUAGES:
             hint = near_miss(str(language), LANGUAGES)
             raise CepError(f"there is no language {language}", hint=hint)
         if not isinstance(query, str):
-            return self._compiled_of(prepare_node(query, self)), (), None
+            return self._compiled_of(prepare_node(query, self)), (), None, ()
         front = LANGUAGES[language]
         shape, literals, publishes = front.split(query, self._ticks_per_second)
+        if not front.rewrites or not self._plan.options.rewriting:
+            rates = () if rates is None else rates
+        last = self._compiled_last.get((language, shape))
+        if last is not None:
+            rates = self._rates_of(last, rates)
+            compiled = self._compiled.get((language, shape, rates))
+            if compiled is not None:
+                return compiled, literals, publishes, rates
+        compiled = self._compiled_of(self._prepare(query, language, rates))
+        rates = self._rates_of(compiled, rates)
         key = (language, shape, rates)
-        compiled = self._compiled.get(key)
-        if compiled is None:
-            compiled = self._compiled_of(self._prepare(query, language, rates))
-            self._compiled[key] = compiled
-            for name in compiled.reads:
-                if name in self.publishers:
-                    self._shapes_of.setdefault(name, WeakValueDictionary())[key] = compiled
-        return compiled, literals, publishes
+        self._compiled[key] = self._compiled_last[language, shape] = compiled
+        for name in compiled.reads:
+            if name in self.publishers:
+                self._shapes_of.setdefault(name, WeakValueDictionary())[key] = compiled
+        return compiled, literals, publishes, rates
+
+    def _rates_of(self, compiled: Compiled, rates: KnownRates | None) -> KnownRates:
+        """Return the rates of the streams that a query reads: some, or those known now."""
+        if rates is not None:
+            return tuple([(name, rate) for name, rate in rates if name in compiled.reads])
+        found = [(name, self._known_rate(name)) for name in sorted(compiled.reads)]
+        return tuple([(name, rate) for name, rate in found if rate is not None])
+
+    def _known_rate(self, name: str) -> float | None:
+        if name not in self._streams.by_name:
+            return None
+        return self._streams.rates.rate(name, self._plan.clock.now)
 
     def _compiled_of(self, prepared: Prepared) -> Compiled:
         inner = [node for _, node in prepared.inner]

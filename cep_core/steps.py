@@ -215,8 +215,8 @@ class _Writer:
 
     def _expectation(self, node: Absence) -> Define:
         filter, window = self._predicate(node.predicate, True), self._window(node.window, 1)
-        otherwise = node.otherwise
-        return lambda p: Expectation(filter(p), window(p), otherwise)
+        otherwise, moment = node.otherwise, node.moment
+        return lambda p: Expectation(filter(p), window(p), otherwise, moment)
 
     def _guarding(self, guards: Sequence[Guard]) -> tuple[Reference, ...]:
         return tuple([self.write(guard.source) for guard in guards])

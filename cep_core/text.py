@@ -31,6 +31,7 @@ from cep_core.algebra import (
 from cep_core.algebra import Sequence as SequenceNode
 from cep_core.events import written
 from cep_core.expressions import (
+    FALSE,
     And,
     Arithmetic,
     Call,
@@ -185,6 +186,9 @@ def operator_in_words(node: Node, said: Said) -> str:
             return f"JOIN{{{say(predicate)}, {say.duration(window)}}}"
         case Absence(left, right, predicate, window, otherwise):
             say = _binary(left, right, said)
+            if node.moment:
+                ends = "" if predicate == FALSE else " " + _braced("\\", say(predicate))
+                return f"@{{{say.duration(window)}}}{ends}"
             condition = f"{{{say(predicate)}, {say.duration(window)}}}"
             return f"FOLLOWED BY{condition} ELSE" if otherwise else f"NOT FOLLOWED BY{condition}"
         case Successor(left, right, predicate, guards=guards):

@@ -128,10 +128,10 @@ class _Builder:
             case WindowJoin(left, right, predicate, window):
                 sides = self.made(left), self.made(right)
                 return algebra.window_join(*sides, predicate, window, functions)
-            case Absence(left, right, predicate, window, otherwise):
+            case Absence(left, right, predicate, window, otherwise, moment=moment):
                 sides = self.made(left), self.made(right)
                 make = algebra.alternative if otherwise else algebra.absence
-                return make(*sides, predicate, window, functions)
+                return replace(make(*sides, predicate, window, functions), moment=moment)
             case Successor(left, right, predicate, rank, kept, guards):
                 also = tuple(zip(names[len(names) - len(kept) :], kept, strict=True))
                 parts = (predicate, rank, also, self._guards(guards), functions)

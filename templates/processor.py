@@ -7,8 +7,9 @@ document can meet.  The caller owns the connection and the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TypeAlias
 
@@ -47,6 +48,24 @@ FOUND = pa.schema(
 )
 
 Numbers = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What the last batch brought to stage 2; nothing of it changes any more.
+
+    `bindings` and `times` are the witnesses, `out` are templates' rows of R_out.
+    """
+
+    bindings: pa.Table
+    times: pa.Table
+    out: Mapping[int, pa.Table]
+    made: Mapping[Views, Sequence[Columns]]
+
+    def joins(self, views: Views) -> pa.Table:
+        """Return R_vj of one pass."""
+        made = self.made.get(views)
+        return _table(together(list(made)), JOINS) if made else _NO_JOINS
 
 
 class Processor:
@@ -137,11 +156,17 @@ class Processor:
 
     def show_views(self) -> None:
         """Let readers have R_vj of the last push, of both passes."""
+        pushed = self.pushed
         for views in (FORWARD, BACKWARD):
-            made = self._made.get(views)
-            self.lender.lend(views.joins, _table(together(made), JOINS) if made else _NO_JOINS)
+            self.lender.lend(views.joins, pushed.joins(views))
+
+    @property
+    def pushed(self) -> Pushed:
+        """What the last batch has brought: to be asked for between two pushes."""
+        return Pushed(*self._batch, self.out, self._made)
 
     def _lend_batch(self, bindings: pa.Table, times: pa.Table) -> None:
+        self._batch = bindings, times
         self.lender.lend("batch_binding", bindings)
         self.lender.lend("batch_times", times)
 

@@ -160,6 +160,10 @@ class Registry:
         """Return a row of R_T."""
         return self._rows[qid]
 
+    def rows(self) -> dict[int, Row]:
+        """Return all rows of R_T as they are now, in whatever thread that is asked."""
+        return self._rows.copy()
+
     def sharers(self, qid: int) -> int:
         """Return how many registered joins share a row."""
         return self._uses[qid]
@@ -331,7 +335,7 @@ class Registry:
         for number, first, second in fetch("SELECT id, var1, var2 FROM state.pair ORDER BY id"):
             self._know_pair(number, first, second)
         for number, graph in fetch("SELECT id, graph FROM state.template ORDER BY id"):
-            template = Template(number, _from_json(graph))
+            template = Template(number, graph_of(graph))
             self.templates.restore(template)
             self._know_template(template)
             width = len(template.graph.pairs)
@@ -359,6 +363,7 @@ def _to_json(graph: JoinGraph) -> str:
     return json.dumps([nodes, [[e.left, e.right, e.operator] for e in graph.edges]])
 
 
-def _from_json(text: str) -> JoinGraph:
+def graph_of(text: str) -> JoinGraph:
+    """Return the join graph that `state.template` has as text."""
     nodes, edges = json.loads(text)
     return JoinGraph(tuple(Node(*node) for node in nodes), tuple(Edge(*edge) for edge in edges))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 
 from feeds.documents import Document
 from feeds.faultpoints import reached
-from templates.processor import Processor
+from templates.processor import Processor, Pushed
 from templates.registry import Registry
 from xscl.backup import Backup, back_up
 from xscl.collector import paused, settle, unsettle
@@ -35,6 +35,7 @@ from xscl.forgetting import Forgetting
 from xscl.history import TRIED, Trial, beginning, past, registered
 from xscl.lateness import Readings
 from xscl.ledger import Batch, Ledger
+from xscl.look import Look
 from xscl.match import Match, Reader, groups_of, output_of
 from xscl.matches import Matches
 from xscl.network import Network
@@ -51,6 +52,7 @@ from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
 from xscl.why import Read, Why, asked, why
+from xscl.workers import Workers
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.portions import Part
 
@@ -58,6 +60,8 @@ SETTLED = 1_000
 """Subscriptions that come before the collector is told that they are here to stay."""
 FORGOTTEN_AFTER = 64
 """Pushes from one look for what operators over time need no more to the next."""
+PATIENCE = 0.2
+"""Seconds for which a look waits for a push to end, before it sees what was before that."""
 
 
 class Engine:
@@ -67,6 +71,8 @@ class Engine:
     continues exactly where this one stopped; without one it lives in memory.
     `views` chooses Algorithm 4 (materialised R_L and R_R) or Algorithm 1.
     `retention` says how long to keep what no query needs: see `retain`.
+    `workers` is the number of processes that help to shred large batches; each
+    has a copy of the automaton, which is some kilobytes for each subscription.
     """
 
     def __init__(
@@ -75,8 +81,10 @@ class Engine:
         *,
         views: bool = True,
         retention: Retention | None = None,
+        workers: int = 0,
     ) -> None:
         self._store = Store(path)
+        self._workers = Workers(workers)
         self._views = views
         self._lock = threading.RLock()
         self._pages: Pages | None = None
@@ -135,12 +143,13 @@ class Engine:
             self._compile,
         )
         self._registration.plan_again()
-        readings = Readings(
+        self._readings = Readings(
             self._subscriptions, self._registry, self._streams.lateness, self._compile
         )
         self._relations = Relations(
-            self._store, self._registry, self._processor, readings, self._streams
+            self._store, self._registry, self._processor, self._readings, self._streams
         )
+        self._pushed: Pushed | None = self._processor.pushed  # None: a commit is under way
 
     def __enter__(self) -> Engine:
         return self
@@ -154,6 +163,7 @@ class Engine:
             if self._pages is not None:
                 self._pages.close()
                 self._pages = None
+            self._workers.close()
             self._store.close()
             self._unsettle()
 
@@ -165,6 +175,8 @@ class Engine:
             try:
                 with self._store.transaction():
                     yield
+                    self._pushed = None
+                self._pushed = self._processor.pushed
             except BaseException as error:
                 self._recover(error)
                 raise
@@ -172,6 +184,7 @@ class Engine:
     def _recover(self, error: BaseException) -> None:
         """Make what is in memory as the store is again; an engine that cannot is closed."""
         self._unsettle()
+        self._workers.close()
         try:
             self._load()
             self._settle()
@@ -433,6 +446,9 @@ class Engine:
         with self._changing(), paused():
             if source is not None and not self._ledger.enter(Batch(*source)):
                 return self._expand(_RESULTS.empty_table())
+            if not parts:
+                network = self._network
+                parts = self._workers.parts(network.automaton, network.changes, documents)
             accepted = self._take([(document, None) for document in documents], strict, parts)
             self._network.pass_by([one.arrival for one in accepted])
             self._network.run()
@@ -628,6 +644,59 @@ class Engine:
         """
         with self._lock:
             return self._store.beside()
+
+    @property
+    def pushed(self) -> Pushed | None:
+        """What the last push brought: the same object as long as nothing was committed."""
+        return self._pushed
+
+    @contextmanager
+    def look(self, store: Store) -> Iterator[Look]:
+        """Yield all there is to be seen between two pushes; others may go on pushing.
+
+        `store` is a connection of its own (see `store`), on which a transaction is open for as
+        long as the block runs.
+        """
+        patience = PATIENCE
+        while True:
+            locked = self._lock.acquire(timeout=patience)
+            try:
+                if locked:
+                    self._store.expect_open()
+                before = self._pushed
+                with store.reading():
+                    store.progress("position")  # from here on the transaction sees what it sees
+                    look = self._seen(store, before, locked)
+                    if locked:
+                        self._lock.release()
+                        locked = False
+                    elif self._pushed is not before:
+                        look = None
+                    if look is not None:
+                        yield look
+                        return
+            finally:
+                if locked:
+                    self._lock.release()
+            patience = -1  # it is about to commit, or something is not at hand: wait
+
+    def _seen(self, store: Store, pushed: Pushed | None, locked: bool) -> Look | None:
+        """Return what is there; None if it cannot be told without the lock."""
+        streams = self._streams.table() if locked else self._streams.at_hand
+        if pushed is None or streams is None:
+            return None
+        with suppress(RuntimeError, KeyError):  # without the lock, something may have changed
+            readings = self._readings.table()
+            return Look(store, pushed, readings, streams, self._registry.rows(), self._qids)
+        return None
+
+    def _qids(self, names: Iterable[str]) -> set[int]:
+        """Return the rows of R_T that subscriptions use, as far as they are still there."""
+        found: set[int] = set()
+        for name in names:
+            with suppress(XsclError, KeyError):  # it was removed meanwhile
+                found.update(self._network.qids(self._subscriptions[name]))
+        return found
 
     def backup(self, path: str | Path) -> Backup:
         """Write everything that is kept to one file, and return what is in it.

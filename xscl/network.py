@@ -34,8 +34,6 @@ from templates.relations import Pair
 from xscl.compile import CompiledQuery
 from xscl.composites import Composite, Composites, composite_of
 from xscl.documents import LEVELS, Accepted, Documents
-from xscl.language.parser import parse_block
-from xscl.language.syntax import Block
 from xscl.operators.attributes import Attributes
 from xscl.operators.collect import Collect
 from xscl.operators.joins import JoinDefinition, Joins, TemplateJoin
@@ -50,7 +48,9 @@ from xscl.relational import Relational, composite_of_row
 from xscl.results import Subscription
 from xscl.rules import RULES
 from xscl.xpath.arrivals import Arrival
-from xscl.xpath.nfa import Automaton, Place
+from xscl.xpath.asking import ask
+from xscl.xpath.changes import Changes
+from xscl.xpath.nfa import Automaton
 
 
 def _composite(text: str) -> Composite:
@@ -65,14 +65,6 @@ def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:
 
 
 _CODEC = Codec([AttributeType(Composite, json.dumps, _composite)])
-
-
-class _Blocks(dict[str, Block]):
-    """Blocks by their definitions, each read once."""
-
-    def __missing__(self, definition: str) -> Block:
-        block = self[definition] = parse_block(definition, short=True)
-        return block
 
 
 class Network:
@@ -98,6 +90,7 @@ class Network:
         self._documents = documents
         self._composites = composites
         self.automaton = Automaton()
+        self.changes = Changes(lambda: map(registry.describe, self.automaton))
         self._leaves = Leaves(documents.tree)
         self.core = cep_core.Engine(
             rules=RULES, functions=FUNCTIONS_OVER_TIME, builders=self._builders(), exact=True
@@ -247,15 +240,19 @@ class Network:
         for pair in pairs:
             self.automaton.remove(pair)
             self._leaves.remove(pair)
+        self.changes.dropped(pairs)
         return pairs
 
     def pairs(self, subscription: Subscription) -> list[int]:
         """Return the pairs of variables that a subscription uses."""
+        return [pair for qid in self.qids(subscription) for pair in self._registry.row(qid).pairs]
+
+    def qids(self, subscription: Subscription) -> list[int]:
+        """Return the rows of R_T that a subscription uses."""
         planned = self._planned.get(subscription.name)
-        qids = [one.qid for one in planned.placed] if planned is not None else []
-        if planned is None and subscription.template:
-            qids = [subscription.qid]
-        return [pair for qid in qids for pair in self._registry.row(qid).pairs]
+        if planned is not None:
+            return [one.qid for one in planned.placed]
+        return [subscription.qid] if subscription.template else []
 
     def numbers(self, subscription: Subscription) -> list[int]:
         """Return the numbers of the streams of composites that a subscription uses."""
@@ -274,28 +271,13 @@ class Network:
         return [self._scans[stream] for stream in subscription.reads]
 
     def ask(self, pairs: Sequence[Pair]) -> None:
-        """Have the bindings of pairs of variables found.
-
-        Of a definition that goes on from the first variable's only the rest is read.
-        """
-        blocks = _Blocks()
-        places: dict[str, Place] = {}
-        for pair in pairs:  # before any place is looked up: what is asked for again leaves first
-            self.automaton.remove(pair.number)
+        """Have the bindings of pairs of variables found."""
         for pair in pairs:
             if is_leaf(pair):
                 self._leaves.add(pair)
-                continue
-            first, rest = blocks[pair.first], pair.second[len(pair.first) :]
-            goes_on = pair.second.startswith(pair.first) and rest[:1] in ("", "/")
-            if not goes_on or first.steps[-1].derived is not None:
-                self.automaton.add(pair.number, first, blocks[pair.second], pair.valued)
-                continue
-            upper = places.get(pair.first)
-            if upper is None:
-                upper = places[pair.first] = self.automaton.place(first)
-            further = blocks[first.stream + rest].steps
-            self.automaton.add_below(pair.number, upper, further, pair.valued)
+        of_documents = [pair for pair in pairs if not is_leaf(pair)]
+        ask(self.automaton, of_documents)
+        self.changes.asked(of_documents)
 
     def set_prompt(self, prompt: bool) -> None:
         """Say whether some operator over time reads, in its epoch, what is made of another's."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -27,11 +27,15 @@ from feeds.faultpoints import reached
 from feeds.spool import Spool
 from xscl.errors import XsclError
 from xscl.ledger import DIRECT, Batch
+from xscl.sizing import Sizing
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.portions import Part
 
 BATCH = 10_000
-"""A batch of the direct consumer is closed with the segment that brings it to so many documents."""
+"""The most documents after which a batch of the direct consumer is closed, with their segment."""
+
+SECONDS = 1.0
+"""What a batch of the direct consumer may take; it is closed after fewer documents if need be."""
 
 BATCH_BYTES = 16_000_000
 """The most bytes in a batch of several segments of the direct consumer.
@@ -99,15 +103,24 @@ class DirectConsumer:
     """Consumes a spool in this very process, without Spark.
 
     A batch is closed with the segment that brings it to so many documents, and before one that
-    would bring it above so many bytes.
+    would bring it above so many bytes.  So many are what can be done in so many `seconds`, at most
+    `batch`.
     """
 
     def __init__(
-        self, spool: Spool, sink: Sink, *, batch: int = BATCH, most_bytes: int = BATCH_BYTES
+        self,
+        spool: Spool,
+        sink: Sink,
+        *,
+        batch: int = BATCH,
+        most_bytes: int = BATCH_BYTES,
+        seconds: float = SECONDS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._spool = spool
         self._sink = sink
-        self._batch = batch
+        self._sizing = Sizing(seconds, batch)
+        self._clock = clock
         self._most_bytes = most_bytes
         self._stopping = threading.Event()
         self._position = sink.segment
@@ -121,7 +134,9 @@ class DirectConsumer:
                 break
             documents = read_all(self._spool, numbers)
             last = numbers[-1]
+            began = self._clock()
             self._sink.consume(documents, Batch(DIRECT, last, last))
+            self._sizing.learn(len(documents), self._clock() - began)
             self._position = last
             reached("batch_done")
             forget(self._spool, last)
@@ -149,7 +164,7 @@ class DirectConsumer:
         batch: list[int] = []
         rows = size = 0
         for number in self._spool.numbers(self._position, _LISTED):
-            if number > end or rows >= self._batch:
+            if number > end or rows >= self._sizing.documents:
                 break
             segment = self._spool.segment(number)
             rows += segment.rows

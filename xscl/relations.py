@@ -111,9 +111,59 @@ CREATE OR REPLACE TEMP VIEW watermarks AS
     FROM found CROSS JOIN (
         SELECT max(clock) AS clock FROM state.progress WHERE clock > {EARLIEST})
     ORDER BY stream;
+CREATE OR REPLACE TEMP VIEW matches AS
+    WITH made AS (
+        SELECT doc, any_value(ts) AS ts, any_value(first) AS first, any_value(version) AS version,
+            list(id ORDER BY place) AS ids, bool_and(coalesce(d_history, true)) AS history
+        FROM (
+            SELECT c.doc, c.ts, c.first, c.version, d.id, d.history AS d_history, c.place FROM (
+                SELECT *, unnest(sources) AS source, generate_subscripts(sources, 1) AS place FROM (
+                    SELECT *, CASE WHEN len(docs) > 0 THEN docs ELSE bases END AS sources
+                    FROM state.composite)) c
+            LEFT JOIN state.document d ON d.doc = c.source)
+        GROUP BY doc),
+    part AS (
+        SELECT doc, ts, first, version, [id] AS ids, history FROM state.document
+        UNION ALL SELECT doc, ts, first, version, ids, history FROM made),
+    found AS (
+        SELECT r.position, s.name AS subscription, greatest(p1.ts, p2.ts) AS timestamp,
+            CASE WHEN r.doc1 = r.doc2 THEN p1.ids ELSE list_concat(p1.ids, p2.ids) END AS documents,
+            p1.history AND p2.history AS history, s.is_distinct
+        FROM state.result r JOIN state.subscription s USING (qid)
+        JOIN part p1 ON p1.doc = r.doc1 JOIN part p2 ON p2.doc = r.doc2
+        WHERE s.since <= least(p1.first, p2.first)
+            AND (s.updates OR (p1.version = 1 AND p2.version = 1)))
+    SELECT position, subscription, documents, timestamp, history FROM found WHERE NOT is_distinct
+    UNION ALL
+    SELECT min(position), subscription, documents, any_value(timestamp), any_value(history)
+    FROM found WHERE is_distinct GROUP BY subscription, documents;
 CREATE OR REPLACE TEMP VIEW subscriptions AS
     SELECT name, language, query, template, qid, is_distinct AS "distinct", updates, publish
     FROM state.subscription;
+"""
+
+
+PUBLIC = {
+    "documents": "the documents that are known, those that subscriptions published included",
+    "matches": "the matches that are kept, in the order of their positions",
+    "subscriptions": "what is subscribed to",
+    "late": "documents that came late, and which subscriptions may have missed them",
+    "rejected": "documents that were not taken, and why",
+    "watermarks": "for each stream how far its time has come",
+    "R_bin": "witnesses that may still be joined: nodes of two adjacent variables",
+    "R_doc": "the string values of nodes in R_bin",
+    "R_docTS": "the times of documents in R_bin",
+    "R_binW": "R_bin of the last batch",
+    "R_docW": "R_doc of the last batch",
+    "R_docTSW": "R_docTS of the last batch",
+    "R_vj": "value joins of the last batch: nodes with equal values in two documents",
+    "R_L": "the left sides of R_vj",
+    "R_R": "the right sides of R_vj",
+    "R_sub": "the template and the row of it (qid) of each subscription",
+}
+"""The relations that anybody may ask for, and what they are.
+
+Each template has two more: R_T_<number>, its joins, and R_out_<number>, what they found last.
 """
 
 
@@ -153,11 +203,11 @@ class Relations:
             )
         for number, members in current.items():
             graph = members.template.graph
-            rows = self._processor.out.get(number, _no_output(graph))
+            rows = self._processor.out.get(number, no_output(graph))
             self._store.lend(f"out_{number}", rows)
             if number not in self._shown:
-                self._store.connection.execute(_r_t_view(number, graph))
-                self._store.connection.execute(_r_out_view(number, graph))
+                self._store.connection.execute(r_t_view(number, graph))
+                self._store.connection.execute(r_out_view(number, graph))
         self._shown = set(current)
 
     def _left_over(self) -> set[int]:
@@ -168,7 +218,7 @@ class Relations:
         return {int(number) for (number,) in rows}
 
 
-def _r_t_view(number: int, graph: JoinGraph) -> str:
+def r_t_view(number: int, graph: JoinGraph) -> str:
     """Return the view R_T of a template: qid, var1 ... varn, op, wl (Table 6.4 a)."""
     joins, variables = [], {}
     for index, (parent, child) in enumerate(graph.pairs):
@@ -182,7 +232,7 @@ def _r_t_view(number: int, graph: JoinGraph) -> str:
     )
 
 
-def _r_out_view(number: int, graph: JoinGraph) -> str:
+def r_out_view(number: int, graph: JoinGraph) -> str:
     """Return the view R_out of a template: qid, docid1, docid2, node1 ... noden, wl."""
     nodes = ", ".join(f"o.node{i + 1}" for i in range(len(graph.nodes)))
     return (
@@ -192,6 +242,7 @@ def _r_out_view(number: int, graph: JoinGraph) -> str:
     )
 
 
-def _no_output(graph: JoinGraph) -> pa.Table:
+def no_output(graph: JoinGraph) -> pa.Table:
+    """Return the rows that a template put out which put out nothing."""
     names = ["qid", "doc1", "doc2", *(f"node{i + 1}" for i in range(len(graph.nodes))), "wl"]
     return pa.schema([(name, pa.int64()) for name in names]).empty_table()

@@ -49,7 +49,8 @@ class Serving:
 
     `history` and `keep_matches` change for how long texts and matches are kept; None changes
     nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `mail` is the server
-    that takes mails.
+    that takes mails.  `workers` processes help the engine with large batches, unless Spark's tasks
+    do.
     """
 
     spark: bool = True
@@ -60,6 +61,7 @@ class Serving:
     keep_matches: str | None = None
     listen: Settings | None = None
     mail: MailServer | None = None
+    workers: int = 0
 
 
 class Service:
@@ -87,7 +89,9 @@ class Service:
         home = self._home
         with (
             home.hold(SERVICE),
-            Engine(home.database) as engine,
+            Engine(
+                home.database, workers=0 if self._serving.spark else self._serving.workers
+            ) as engine,
             self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
             Feeds(engine, home.spool) as feeds,

@@ -40,7 +40,7 @@ from pyspark.sql.types import StructType
 from feeds.documents import Document
 from feeds.spool import Segment, Spool, SpoolError
 from xscl.xpath.artefact import Loaded, current
-from xscl.xpath.portions import portion_of, write_portion
+from xscl.xpath.portions import portion_of, texts_of, write_portion
 
 NAME = "xscl_spool"
 SEGMENTS = 64
@@ -178,7 +178,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         spool = self._spool()
         documents = [document for one in slices for document in one.of(spool)]
         path = self._options.patterns / f"{slices[0].number}-{slices[0].begin}-{version}.witnesses"
-        write_portion(path, portion_of(automaton, version, documents))
+        write_portion(path, portion_of(automaton, version, texts_of(documents)))
         return str(path)
 
 

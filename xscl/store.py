@@ -284,7 +284,10 @@ class Store:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Refuse every change within the block, also one that hides in a SELECT."""
+        """Refuse every change within the block, also one that hides in a SELECT.
+
+        What is read in it is as it was at the first read.
+        """
         self.connection.execute("BEGIN TRANSACTION READ ONLY")
         try:
             yield

@@ -185,19 +185,24 @@ class Streams:
             )
         )
 
+    @property
+    def at_hand(self) -> pa.Table | None:
+        """The table of streams if it need not be made anew, which reads the store."""
+        state = self._changes, *self._subscriptions.state
+        return self._table if self._table_for == state else None
+
     def table(self) -> pa.Table:
         """Return the streams that are declared, read or published: stream, lateness, live.
 
         The lateness of all others is 0.
         """
+        if (known := self.at_hand) is not None:
+            return known
         state = self._changes, *self._subscriptions.state
-        if self._table is not None and self._table_for == state:
-            return self._table
         live = dict(self._store.fetch("SELECT name, live FROM state.stream"))
         read = {stream for one in self._subscriptions for stream in one.reads}
         made = {one.publish for one in self._subscriptions if one.publish is not None}
         names = sorted({*live, *read, *made})
-        self._table_for = state
         self._table = pa.table(
             {
                 "stream": pa.array(names, pa.string()),
@@ -205,6 +210,7 @@ class Streams:
                 "live": pa.array([bool(live.get(name)) for name in names], pa.bool_()),
             }
         )
+        self._table_for = state
         return self._table
 
     def refuse_late(self, publisher: Subscription, before: int) -> None:

@@ -28,7 +28,7 @@ and functions.  An expression that is undefined makes its comparison false.
   one before, ALL(x.f) all before; elsewhere x.f is the last one.
 - (x;y)\\z: z ends what waits for y.  It comes after x and before y, or at the end of y.  x;(y\\z)
   is the same.  (x+)\\z: z comes between two events of a run, or with one of them.
-- x@t is a moment t after x.
+- x@t is a moment t after x, with the attributes of x: it begins when it ends.
 - Alternatives with the same attributes may share an alias: (visa t | master t).
 
 The precedence of the operators, from + and @ down to |, the lists of SELECT, and @ in a pattern are

@@ -9,7 +9,7 @@ E1;E2 with φ, θ    Successor with φ, below a Select with θ: what fails θ ha
 E+ with φ, θ       Union of the first events with Repeat, which filters by φ and goes on by θ
 (E1;E2) \\ E3       guards of the Successor; of the Repeat for (E+) \\ E3
 E \\ E3             Unless, if E is detected in one moment
-E@time             Absence of anything, which is what a timer waits for
+E@time             Absence of what ends it, as a moment
 =================  ==============================================================================
 
 A time constraint (a, z) OCCURS WITHIN t, where z is the last event, can be a filter as well as a
@@ -29,6 +29,7 @@ from cep_core.algebra import Guard, Node
 from cep_core.errors import AlgebraError
 from cep_core.events import Schema
 from cep_core.expressions import (
+    FALSE,
     TRUE,
     Arithmetic,
     Column,
@@ -39,10 +40,10 @@ from cep_core.expressions import (
     Function,
     Items,
     Latest,
+    Or,
     Time,
 )
 from cep_core.languages.eqlparts import (
-    FALSE,
     OWN_BEGIN,
     OWN_END,
     Found,
@@ -141,45 +142,59 @@ class Lowering:
         return replace(part, node=algebra.select(part.node, found, self._functions))
 
     def _after(self, pattern: After, above: Above, others: tuple[Except, ...]) -> Part:
-        """Return what comes so long after a pattern; a guard keeps it from coming."""
-        if len(others) > 1:
-            raise AlgebraError("only one \\ can stand over a pattern with @", span=others[0].span)
+        """Return the moment so long after a pattern; a guard keeps it from coming."""
         reads = [_reads(other.tests) for other in others]
-        part = self.part(pattern.inner, above.also(frozenset().union(*reads)))
-        part = self._with_end(part, above)
-        source: Node = part.node
-        predicate: Expression = FALSE
-        for other in others:
-            guard = self._guard(part, other)
-            source, predicate = guard.source, guard.predicate
-        node = algebra.absence(part.node, source, predicate, pattern.time, self._functions)
-        pieces = (Piece(OWN_END), Piece(OWN_END), *part.history)
-        return replace(part, node=node, history=pieces)
+        part = self.part(pattern.inner, above.also(frozenset().union(*reads), False))
+        guard = self._one_of([self._guard(part, other) for other in others])
+        if guard is None:
+            guard = Guard(algebra.select(part.node, FALSE, self._functions), FALSE)
+        part = self._with_times(part, above)
+        ends = guard.source, guard.predicate
+        node = algebra.timer(part.node, *ends, pattern.time, self._functions)
+        return replace(part, node=node, history=(Piece(OWN_END), Piece(OWN_BEGIN)))
 
-    def _with_end(self, part: Part, above: Above) -> Part:
-        """Return a part whose own end is a column, for a row that will end later."""
-        reads = all_stored(above.reads, part)
-        wanted = any(part.values[ref] == OWN_END for ref in reads if ref.kind == "end")
-        if not wanted and not above.history:
-            values = {ref: value for ref, value in part.values.items() if value != OWN_END}
-            return replace(part, values=values)
+    def _with_times(self, part: Part, above: Above) -> Part:
+        """Return a part whose own times are columns if they are read, for a row of other times."""
+        read = {part.values[ref] for ref in all_stored(above.reads, part) if ref in part.values}
+        times = [own for own in (OWN_BEGIN, OWN_END) if own in read]
         width = len(part.node.schema)
-        columns = [(name, Column(2, place)) for place, name in enumerate(part.labels)]
-        label = self._label()
-        node = algebra.project(part.node, [*columns, (label, OWN_END)], self._functions)
+        put: dict[Expression, Expression] = {
+            own: Column(2, width + place) for place, own in enumerate(times)
+        }
+        values = {
+            ref: put.get(value, value)
+            for ref, value in part.values.items()
+            if value in put or value not in (OWN_BEGIN, OWN_END)
+        }
+        if not times:
+            return replace(part, values=values)
+        columns: list[Expression] = [*(Column(2, place) for place in range(width)), *times]
+        labels = [*part.labels, *(self._label() for _ in times)]
+        named = list(zip(labels, columns, strict=True))
+        node = algebra.project(part.node, named, self._functions)
+        return replace(part, node=node, values=values, labels=node.schema.names)
 
-        def put(value: Expression) -> Expression:
-            return Column(2, width) if value == OWN_END else value
-
-        return replace(
-            part,
-            node=node,
-            values={ref: put(value) for ref, value in part.values.items()},
-            history=tuple(
-                piece._replace(expression=put(piece.expression)) for piece in part.history
-            ),
-            labels=(*part.labels, label),
-        )
+    def _one_of(self, guards: Sequence[Guard]) -> Guard | None:
+        """Return guards as one, over the union of their rows with the number of the guard."""
+        if len(guards) < 2:
+            return guards[0] if guards else None
+        kinds = [kind for guard in guards for kind in guard.source.schema.types]
+        labels = [self._label() for _ in range(len(kinds) + 1)]
+        united: Node | None = None
+        holding: list[Expression] = []
+        offset = 0
+        for number, guard in enumerate(guards):
+            width = len(guard.source.schema)
+            values: list[Expression] = [Constant(None)] * len(kinds)
+            values[offset : offset + width] = [Column(2, place) for place in range(width)]
+            columns = list(zip(labels, [*values, Constant(number)], strict=True))
+            node = algebra.project(guard.source, columns, self._functions, nulls=[*kinds, int])
+            united = node if united is None else algebra.union(united, node)
+            is_own = Compare("=", Column(2, len(kinds)), Constant(number))
+            holding.append(conjunction((is_own, shifted(guard.predicate, offset))))
+            offset += width
+        assert united is not None
+        return Guard(united, Or(tuple(holding)))
 
     # -- union -----------------------------------------------------------------------------
 
@@ -243,7 +258,7 @@ class Lowering:
         inside = [one for one in limits if one.alias is None or one.alias in left.aliases]
         composite = not is_single(pattern.right)
         asked = replace(below, history=below.history or composite)
-        within_it = tuple(Limit(None, limit.time) for limit in inside)
+        within_it = tuple(Limit(None, limit.times) for limit in inside)
         right = self.part(pattern.right, replace(asked, limits=within_it))
         predicate = bound(filters, across(left, right))
         predicate += tuple(_lasting(left, limit) for limit in inside)
@@ -397,7 +412,9 @@ def is_single(pattern: Pattern) -> bool:
             return is_single(left) and is_single(right)
         case Except(inner):
             return is_single(inner)
-        case Next() | Plus() | After():
+        case After():
+            return True  # a moment has two timestamps, too
+        case Next() | Plus():
             return False
         case _:
             assert_never(pattern)
@@ -536,7 +553,8 @@ def _lasting(part: Part, limit: Limit) -> Expression:
         begin = part.values[Ref("begin", limit.alias)]
         if begin != OWN_BEGIN:
             passed = Arithmetic("-", Time(2, "end"), older(begin))
-    return Compare("<=", passed, limit.time)
+    found = tuple([Compare("<=", passed, time) for time in limit.times])
+    return found[0] if len(found) == 1 else Or(found)
 
 
 # -- runs ----------------------------------------------------------------------------------

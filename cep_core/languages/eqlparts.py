@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeAlias
 from cep_core.algebra import Node
 from cep_core.errors import AlgebraError, Span
 from cep_core.expressions import (
+    FALSE,
     TRUE,
     And,
     Arithmetic,
@@ -39,7 +40,6 @@ from cep_core.rewrite.pattern import Condition, Conditions, Kind, Ref
 from cep_core.runtime import END
 
 OWN_BEGIN, OWN_END = Time(2, "begin"), Time(2, "end")
-FALSE = Constant(False)
 Place: TypeAlias = Callable[[Ref], "Found | None"]
 
 
@@ -95,13 +95,16 @@ def older(expression: Expression) -> Expression:
 
 
 def shifted(expression: Expression, by: int) -> Expression:
-    """Return an expression over side 2 whose columns stand further to the right."""
-    return rewrite(
-        expression,
-        lambda part: (
-            Column(2, part.index + by, span=part.span) if isinstance(part, Column) else part
-        ),
-    )
+    """Return an expression whose columns of side 2 stand further to the right."""
+
+    def change(part: Expression) -> Expression:
+        match part:
+            case Column(2, index):
+                return Column(2, index + by, span=part.span)
+            case _:
+                return part
+
+    return rewrite(expression, change)
 
 
 def rank_of(history: tuple[Piece, ...]) -> Expression | None:

@@ -24,8 +24,8 @@ from cep_core.expressions import (
     Missing,
     Not,
     Or,
+    is_ordered,
     walk,
-    with_children,
 )
 from cep_core.patterns import RUN_AGGREGATES, aggregate_type
 
@@ -57,6 +57,10 @@ class Variable:
     def has(self, attribute: str) -> bool:
         """Return whether some of its types has an attribute."""
         return attribute in self.node.schema.names
+
+    def type_of(self, attribute: str) -> type:
+        """Return the type of an attribute."""
+        return self.node.schema.types[self.node.schema.names.index(attribute)]
 
 
 class Reference(NamedTuple):
@@ -98,6 +102,8 @@ class Variables:
 
     all: Sequence[Variable]
     references: list[Reference] = field(default_factory=list)
+    # equalities with the rows of a run that have an attribute, and when there is none
+    _vacuous: list[tuple[Expression, Expression]] = field(default_factory=list)
 
     def positive(self) -> list[Variable]:
         """Return the components that have to occur."""
@@ -166,8 +172,7 @@ class Variables:
         if name is not None and not variable.has(name):
             raise self.unknown(name, [variable], span)
         if name is not None:
-            schema = variable.node.schema
-            aggregate_type(function, schema.types[schema.names.index(name)], span)
+            aggregate_type(function, variable.type_of(name), span)
         role: Role = function  # type: ignore[assignment]  # one of RUN_AGGREGATES
         return self.column(Reference(variable, role, name, before), span)
 
@@ -180,25 +185,72 @@ class Variables:
         if value is not None:
             items = [Compare("=", self._each(one, name, span), value, span=span) for one in having]
         else:
-            first = next((one for one in having if not one.negated), None)
-            if first is None:
-                return TRUE
-            base = self._each(first, name, span)
-            if first.repeated:
-                base = self.column(Reference(first, "first", name), span)
-                items.append(Compare("=", self._each(first, name, span), base, span=span))
-            items += [
-                Compare("=", base, self._each(one, name, span), span=span)
-                for one in having
-                if one is not first
-            ]
+            first = next((v for v in having if not v.negated and name not in v.lacking), None)
+            for one in having:
+                items += self._alike(one, first, name, having, span)
         return items[0] if len(items) == 1 else And(tuple(items), span=span)
 
-    def lenient(self, node: Expression) -> Expression:
-        """Return a condition in which atoms on lacking attributes are true."""
-        if isinstance(node, And | Or | Not):
-            return with_children(node, self.lenient)
-        parts = list(walk(node))
+    def _alike(
+        self,
+        one: Variable,
+        first: Variable | None,
+        name: str,
+        having: Sequence[Variable],
+        span: Span,
+    ) -> list[Expression]:
+        """Return that a component agrees with the first one whose types all have an attribute.
+
+        That one and those before it, or all if there is none, agree with whatever is before them.
+        """
+        if first is not None and (one.negated or first.position < one.position):
+            return [self._equal(first, one, name, span)]
+        others = [
+            other
+            for other in having
+            if not other.negated and (one.negated or other.position < one.position)
+        ]
+        items = [self._equal(other, one, name, span) for other in others]
+        return [self._equal(one, one, name, span), *items] if one.repeated else items
+
+    def _equal(self, base: Variable, one: Variable, name: str, span: Span) -> Expression:
+        """Return that two components agree in an attribute, or the rows of one run.
+
+        A run of which some rows lack it is represented by the least of those that have it: all of
+        them are equal.
+        """
+        each = self._each(one, name, span)
+        if not base.repeated or name not in base.lacking:
+            role: Role = "first" if base.repeated else "value"
+            return Compare("=", self.column(Reference(base, role, name), span), each, span=span)
+        if not is_ordered(base.type_of(name)):
+            raise AlgebraError(
+                f"[{name}] compares runs in which events lack {name}, and its values have no order",
+                hint=f"leave out of {base.name} the types without it",
+                span=base.span,
+            )
+        before = one is base
+        least = self.column(Reference(base, "MIN", name, before), span)
+        count = self.column(Reference(base, "COUNT", name, before), span)
+        equal = Compare("=", least, each, span=span)
+        self._vacuous.append((equal, Compare("=", count, Constant(0))))
+        return And((Compare("=", each, each, span=span), equal), span=span) if before else equal
+
+    def lenient(self, node: Expression, positive: bool = True) -> Expression:
+        """Return a condition, or its opposite, in which atoms on lacking attributes are true.
+
+        So NOT is applied to atoms: what an event lacks is neither equal nor unequal to anything.
+        """
+        match node:
+            case And(items) | Or(items):
+                kind = And if isinstance(node, And) is positive else Or
+                return kind(tuple([self.lenient(one, positive) for one in items]), span=node.span)
+            case Not(item):
+                return self.lenient(item, not positive)
+            case _:
+                return self._lenient(node, positive)
+
+    def _lenient(self, atom: Expression, positive: bool) -> Expression:
+        parts = list(walk(atom))
         if any(isinstance(part, Missing) for part in parts):
             return TRUE
         found: dict[tuple[int, int], Expression] = {}
@@ -206,7 +258,9 @@ class Variables:
             if isinstance(part, Column):
                 for test in self._lacks(self.references[part.index]):
                     found.setdefault((test[0].index, test[1]), _is(*test))
-        return Or((node, *found.values()), span=node.span) if found else node
+        vacuous = [count for equal, count in self._vacuous if equal is atom]
+        made = atom if positive else Not(atom, span=atom.span)
+        return Or((made, *found.values(), *vacuous), span=atom.span) if found or vacuous else made
 
     def unknown(self, name: str, variables: Iterable[Variable], span: Span) -> AlgebraError:
         """Return the error for an attribute that nobody has."""

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from cep_core.errors import QueryError, Span
 
 _UNITS = {
-    **dict.fromkeys(("us", "microsecond", "microseconds"), Fraction(1, 1_000_000)),
-    **dict.fromkeys(("ms", "millisecond", "milliseconds"), Fraction(1, 1_000)),
+    **dict.fromkeys(("us", "usec", "usecs", "microsecond", "microseconds"), Fraction(1, 1_000_000)),
+    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), Fraction(1, 1_000)),
     **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), Fraction(1)),
     **dict.fromkeys(("m", "min", "mins", "minute", "minutes"), Fraction(60)),
     **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), Fraction(3_600)),

@@ -8,8 +8,8 @@ It extends the algebra of Hong 2009, and has two relatives.  SASE's negated end 
 Rizvi 2006) is WITHIN(SEQ(A, !B), T): there the window begins with the first row of the left
 sequence and its last tick is t0 + T - 1; here T counts from the end of the left row, and a row at
 exactly T answers.  NEXT's exception E1 \\ E2 (Schultz-Møller, Migliavacca and Pietzuch 2009)
-fails a pattern when E2 occurs, but has no end of its own: that takes its time operator, whose
-event becomes part of the result; here the window belongs to the operator, and nothing is added.
+fails a pattern when E2 occurs, but has no end of its own: that takes its time operator E1@T, an
+absence whose result is the moment of the deadline and not the time that led to it.
 
 It is a state as `;` is: candidates come from its AN-index and AI-index.  What differs is that each
 instance has a deadline, also one that nothing can answer.  A new deadline sets a timer for the
@@ -33,11 +33,15 @@ from cep_core.predicates import Definition
 
 
 class Expectation(NamedTuple):
-    """The definition of an absence: what answers, for how many ticks, whether pairs are put out."""
+    """The definition of an absence: what answers, for how many ticks, whether pairs are put out.
+
+    Of a ``moment`` what is put out begins at the deadline.
+    """
 
     filter: Definition
     window: int
     otherwise: bool
+    moment: bool = False
 
 
 class Due(NamedTuple):
@@ -63,6 +67,7 @@ class Absence(State):
         self._bounds = []  # instances leave at their deadlines, not when they are dead
         self._window = definition.window
         self._otherwise = definition.otherwise
+        self._moment = definition.moment
         self._nulls = (None,) * right.wanted.width
         self._due: dict[int, Due] = {}
         self._over: list[Instance] = []  # their deadline is the current epoch
@@ -141,10 +146,11 @@ class Absence(State):
         self._over += [*due.open.values(), *due.answered.values()]
         self.fire(now)
         for row, members in due.open.values():
+            begin = now if self._moment else row[0]
             if self._otherwise:
                 self._output.emit_pair(row, (now, now, row[2], *self._nulls), members)
             else:
-                self._output.emit((row[0], now, *row[2:]), members)
+                self._output.emit((begin, now, *row[2:]), members)
 
     def finish(self, now: int) -> None:
         """Delete and install instances; prepare for a deadline at the next tick."""

@@ -303,8 +303,9 @@ class Runs(MOp):
                 continue
             first, last, count, *held = cell
             values += [*first, *last, count]
-            for one in held:
-                values += one if isinstance(one, tuple) else [one]
+            known = self._transitions.accumulators[component]
+            for one, value in zip(known, held, strict=True):
+                values += value if one.role == "AVG" else [value]
         return (run.start, run.end, run.first, run.first_end, *values)
 
     def _cell(self, component: int, values: list[Any]) -> Any:

@@ -20,7 +20,7 @@ from cep_core.events import Row
 from cep_core.mop import MOp, Number, Operator, Wanted, Wire, remain
 from cep_core.mop import State as Saved
 from cep_core.operators.active import ActiveIndex
-from cep_core.predicates import Definition, is_proper, values_of
+from cep_core.predicates import Definition, Disjunct, is_proper, values_of
 from cep_core.runtime import END
 from cep_core.text import counted
 
@@ -264,25 +264,21 @@ class State(MOp):
         self._bounds: list[tuple[int, int]] = []  # (place in an instance, how long after it)
         self._last_of = _last_of(self._bounds)
         self.joined: tuple[int, ...] | None = None  # columns of the AI-index
+        self._bounds = _bounds_of(shape.disjuncts, self._constants)
+        self._last_of = _last_of(self._bounds)
+        joins = _joins_of(shape.disjuncts) if index.instance_index else []
+        if joins:
+            self.joined = tuple(left for left, _ in joins)
+            self._left_key = values_of(self.joined)
+            self._right_key = values_of([right for _, right in joins])
+            self._several = len(joins) > 1
         if len(shape.disjuncts) != 1:
             self._scan = shape.instances()
             return
         disjunct = shape.disjuncts[0]
-        by_place: dict[int, int] = {}
-        for place, slot in disjunct.bounds:
-            bound = self._constants[slot]
-            if is_proper(bound, False):
-                by_place[place] = max(0, min(bound, by_place.get(place, END)))
-        self._bounds = list(by_place.items())
-        self._last_of = _last_of(self._bounds)
         answered = frozenset(literal for _, _, literal in disjunct.equalities if index.indexed)
-        if disjunct.joins and index.instance_index:
-            self.joined = tuple(left for left, _, _ in disjunct.joins)
-            self._left_key = values_of(self.joined)
-            self._right_key = values_of([right for _, right, _ in disjunct.joins])
-            self._several = len(disjunct.joins) > 1
-            answered |= {literal for _, _, literal in disjunct.joins}
         if index.instance_index:
+            answered |= {literal for _, _, literal in disjunct.joins}
             reads = enumerate(disjunct.reads)
             newer = frozenset(n for n, read in reads if read <= {2} and n not in answered)
             older = frozenset(n for n, read in enumerate(disjunct.reads) if read == {1})
@@ -290,6 +286,28 @@ class State(MOp):
             self._worthy = shape.some(older)
             answered |= newer | older
         self._scan = shape.instances(answered)
+
+
+def _bounds_of(disjuncts: Sequence[Disjunct], constants: Sequence[Any]) -> list[tuple[int, int]]:
+    """Return (place, bound) of the places that every disjunct bounds: the longest of the bounds."""
+    found: list[dict[int, int]] = []
+    for disjunct in disjuncts:
+        own: dict[int, int] = {}
+        for place, slot in disjunct.bounds:
+            bound = constants[slot]
+            if is_proper(bound, False):
+                own[place] = max(0, min(bound, own.get(place, END)))
+        found.append(own)
+    first, *others = found or [{}]
+    shared = [place for place in first if all(place in other for other in others)]
+    return [(place, max(own[place] for own in found)) for place in shared]
+
+
+def _joins_of(disjuncts: Sequence[Disjunct]) -> list[tuple[int, int]]:
+    """Return the dynamic equalities that every disjunct asks for."""
+    found = [dict.fromkeys((left, right) for left, right, _ in one.joins) for one in disjuncts]
+    first, *others = found or [{}]
+    return [pair for pair in first if all(pair in other for other in others)]
 
 
 def _last_of(bounds: Sequence[tuple[int, int]]) -> Callable[[Row], Any]:

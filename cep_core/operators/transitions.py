@@ -9,6 +9,7 @@ runs are tested when the run is left, or at the end (Agrawal et al. 2008, sectio
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 from typing import Any, NamedTuple, TypeAlias
 
 from cep_core.algebra import Part
@@ -162,23 +163,43 @@ def _begun(one: Accumulator, value: Any) -> Any:
 
 
 def _added(one: Accumulator, held: Any, value: Any) -> Any:
-    """Return an accumulator with a value more; nulls and NaN are passed over."""
+    """Return an accumulator with a value more; nulls and NaN are passed over.
+
+    Sums of integers are exact, those of floats in the order of the rows.
+    """
     if not _is_value(value):
         return held
     match one.role:
         case "COUNT":
             return held + 1
         case "AVG":
-            return (held[0] + value, held[1] + 1)
+            return (_sum(held[0], value), held[1] + 1)
         case _ if held is None:
             return value
         case "SUM":
-            return held + value
-        case "MIN":
-            return value if value < held else held
+            return _sum(held, value)
         case _:
-            return value if held < value else held
+            return _better(one.role, value, held)
+
+
+def _better(role: str, value: Any, held: Any) -> Any:
+    """Return the lesser or the larger value; what cannot be compared is passed over, as null."""
+    try:
+        return value if (value < held if role == "MIN" else held < value) else held
+    except ATOM_ERRORS:  # of a tuple with nulls, or of a type of the user's
+        return held
+
+
+def _sum(held: Any, value: Any) -> Any:
+    """Return a sum; where an integer is beyond all floats it is infinite."""
+    try:
+        return held + value
+    except OverflowError:
+        return inf if (held if isinstance(held, int) else value) > 0 else -inf
 
 
 def _average(held: tuple[Any, int]) -> float | None:
-    return held[0] / held[1] if held[1] else None
+    try:
+        return held[0] / held[1] if held[1] else None
+    except OverflowError:
+        return inf if held[0] > 0 else -inf

@@ -50,7 +50,7 @@ from tests.benchmarks.harness import (
 from xscl.collector import paused
 from xscl.xpath import portions, shred
 from xscl.xpath.nfa import Automaton
-from xscl.xpath.portions import Portion, portion_of
+from xscl.xpath.portions import Portion, portion_of, texts_of
 from xscl.xpath.tree import number_nodes
 from xscl.xpath.values import Attribute
 
@@ -149,7 +149,7 @@ class Side:
 
     def shred(self, documents: Sequence[Document]) -> Portion:
         """Return the witnesses of documents, from their bytes on."""
-        return portion_of(self.automaton, self.automaton.version, documents)
+        return portion_of(self.automaton, self.automaton.version, texts_of(documents))
 
     def shred_parsed(self, roots: Sequence[etree._Element]) -> None:
         """Find the witnesses of parsed documents."""

@@ -437,7 +437,8 @@ def _iterated(tree: Tree) -> Iterator[str]:
 
 
 def _timed(event: Composite, time: int) -> Composite:
-    return event._replace(times=(*event.times, event.end + time, event.end + time))
+    """Return the moment so long after an event: a timer event is instantaneous (section 3.3)."""
+    return event._replace(times=(event.end + time, event.end + time))
 
 
 def selected(tree: Tree, names: Names, event: Composite) -> tuple[Any, ...]:

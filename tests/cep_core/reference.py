@@ -368,7 +368,8 @@ def _absence(node: algebra.Absence, world: World) -> list[Row]:
         soon = [b for b in rights if a[1] < b[0] and b[1] - a[1] <= window]
         answers = [b for b in soon if holds(node.predicate, a, b, world)]
         if not answers:
-            found.append((a[0], a[1] + window, a[2], *a[VALUES:], *nulls))
+            end = a[1] + window
+            found.append((end if node.moment else a[0], end, a[2], *a[VALUES:], *nulls))
         elif node.otherwise:
             found += [(*_span(a, b), *a[VALUES:], *b[VALUES:]) for b in answers]
     return found

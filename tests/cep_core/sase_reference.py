@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from typing import Any, NamedTuple, TypeAlias, assert_never
 
 COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -94,6 +94,15 @@ class Same:
 
 
 @dataclass(frozen=True)
+class Alike:
+    """Part of a `Same`: equal values in two components, wherever both events have one."""
+
+    one: str
+    other: str
+    attribute: str
+
+
+@dataclass(frozen=True)
 class Either:
     """A disjunction."""
 
@@ -108,7 +117,7 @@ class Opposite:
 
 
 Term: TypeAlias = Attribute | Over | Plus | int | float | str
-Condition: TypeAlias = Compared | Same | Either | Opposite
+Condition: TypeAlias = Compared | Same | Alike | Either | Opposite
 
 
 @dataclass(frozen=True)
@@ -166,6 +175,8 @@ def _condition(condition: Condition) -> str:
             return f"({' OR '.join(map(_condition, parts))})"
         case Opposite(part):
             return f"NOT {_condition(part)}"
+        case Alike():
+            raise AssertionError("it is written as a Same")
         case _:
             assert_never(condition)
 
@@ -306,11 +317,12 @@ class _Meaning:
         }
         if condition.value is not None:
             return [Compared("=", term, condition.value) for term in terms.values()]
-        first = next((item for item in having if not item.negated), None)
-        if first is None:
-            return []
-        base = Attribute(first.name, condition.attribute, "1" if first.repeated else None)
-        return [Compared("=", base, term) for term in terms.values() if term != base]
+        pairs = [*combinations(having, 2), *((item, item) for item in having if item.repeated)]
+        return [
+            Alike(one.name, other.name, condition.attribute)
+            for one, other in pairs
+            if not (one.negated and other.negated)
+        ]
 
     def _negated_in(self, condition: Condition) -> str | None:
         names = [item.name for item in self.query.items if item.negated]
@@ -318,6 +330,8 @@ class _Meaning:
 
     def _true(self, condition: Condition, rows: Mapping[str, Sequence[Happened]]) -> bool:
         """Return whether a condition holds: for each event of a run that it names by [i]."""
+        if isinstance(condition, Alike):
+            return self._alike(condition, rows)
         runs = {name for name, _, each in _reads(condition) if each}
         if not runs:
             return self._at(condition, rows, None, 0)
@@ -327,6 +341,17 @@ class _Meaning:
             for term in _terms(condition)
         )
         return all(self._at(condition, rows, run, at) for at in range(int(later), len(rows[run])))
+
+    def _alike(self, condition: Alike, rows: Mapping[str, Sequence[Happened]]) -> bool:
+        values = [
+            [
+                one.values[condition.attribute]
+                for one in rows[name]
+                if condition.attribute in one.values
+            ]
+            for name in (condition.one, condition.other)
+        ]
+        return all(_compare("=", one, other) for one, other in product(*values))
 
     def _at(
         self, condition: Condition, rows: Mapping[str, Sequence[Happened]], run: str | None, at: int
@@ -341,9 +366,21 @@ class _Meaning:
             case Either(parts):
                 return any(self._at(part, rows, run, at) for part in parts)
             case Opposite(part):
-                return not self._at(part, rows, run, at)
+                return self._not_at(part, rows, run, at)
             case _:
                 raise AssertionError(condition)
+
+    def _not_at(
+        self, part: Condition, rows: Mapping[str, Sequence[Happened]], run: str | None, at: int
+    ) -> bool:
+        """NOT of what an event lacks is true, too: it is a predicate on that attribute."""
+        assert isinstance(part, Compared)
+        try:
+            for term in (part.left, part.right):
+                self._value(term, rows, run, at)
+        except KeyError:
+            return True
+        return not self._at(part, rows, run, at)
 
     def _value(
         self, term: Term, rows: Mapping[str, Sequence[Happened]], run: str | None, at: int
@@ -461,7 +498,7 @@ def _terms(condition: Condition) -> Iterator[Term]:
                 yield from _terms(part)
         case Opposite(part):
             yield from _terms(part)
-        case Same():
+        case Same() | Alike():
             return
 
 
@@ -475,6 +512,9 @@ def _inside(term: Term) -> Iterator[Term]:
 
 def _reads(condition: Condition) -> Iterator[tuple[str, bool, bool]]:
     """Yield (variable, whether a whole run, whether each of its events)."""
+    if isinstance(condition, Alike):
+        yield condition.one, False, False
+        yield condition.other, False, False
     for term in _terms(condition):
         if isinstance(term, Attribute):
             yield term.name, term.index == "last", term.index in ("i", "i-1")

@@ -168,6 +168,10 @@ def query(choose: Choice) -> Query:
     conditions: list[Condition] = []
     if strategy == "partition" or choose.seldom(3):
         conditions.append(Same("id"))
+    if choose.seldom(4):  # C lacks v
+        conditions.append(Same("v"))
+        mixed = choose.of(0, next(at for at, item in enumerate(items) if not item.negated))
+        items[mixed] = replace(items[mixed], types=choose.of(("A", "C"), ("B", "C")))
     conditions += [condition(choose, items) for _ in range(choose.of(1, 0, 0, 1, 2))]
     ends = items[0].negated or items[-1].negated
     window = choose.of(1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 12) if ends or choose.often(4) else None
@@ -209,14 +213,16 @@ def condition(choose: Choice, items: Sequence[Item]) -> Condition:
     """Return a condition: an atom, a disjunction, a negated atom, [attribute = value]."""
     made = atom(choose, items)
     match choose.number(0, 8):
-        case 0 | 5:
+        case 0 | 5 | 6:
             return Opposite(made)
         case 1 | 3 | 4:
             other = atom(choose, [item for item in items if not item.negated])
             names = {item.name for item in items if item.repeated}
             return made if _runs(made, names) | _runs(other, names) else Either((made, other))
-        case 2:
+        case 2 if choose.often(2):
             return Same("id", choose.of(1, 2))
+        case 2:
+            return Same(choose.of(*[one for one in ("id", "v") if having(items, one)]))
         case _:
             return made
 

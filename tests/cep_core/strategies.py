@@ -447,7 +447,8 @@ def absent(choose: Choice, left: Node, right: Node) -> Node:
     window = Constant(choose.number(1, 6))
     if choose.often(2):
         predicate = condition(choose, algebra.pair_types(left, right))
-        return algebra.absence(left, right, predicate, window)
+        make = algebra.timer if choose.seldom(3) else algebra.absence
+        return make(left, right, predicate, window)
     left, right = distinct(left, right)
     predicate = condition(choose, algebra.pair_types(left, right))
     return algebra.alternative(left, right, predicate, window)
@@ -991,7 +992,8 @@ def written(node: Node) -> str:
         case algebra.WindowJoin(left, right, predicate, window):
             return f"({written(left)} ⋈[{said(predicate)}, {said(window)}] {written(right)})"
         case algebra.Absence(left, right, predicate, window, both):
-            operator = f"{'else' if both else 'not'}[{said(predicate)}, {said(window)}]"
+            word = "else" if both else "@" if node.moment else "not"
+            operator = f"{word}[{said(predicate)}, {said(window)}]"
             return f"({written(left)} {operator} {written(right)})"
         case algebra.Iterate(left, right, filter, rebind, found):
             parts = "; ".join([said(filter), said(rebind), *map(said, found)])

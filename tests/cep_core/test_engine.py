@@ -22,7 +22,17 @@ from cep_core.errors import (
     UnknownQuery,
 )
 from cep_core.events import Event, Match, Schema
-from cep_core.expressions import TRUE, Column, Compare, Constant, Duration, Expression, Parameter
+from cep_core.expressions import (
+    TRUE,
+    And,
+    Column,
+    Compare,
+    Constant,
+    Duration,
+    Expression,
+    Or,
+    Parameter,
+)
 
 STOCK = Schema(("Name", "Price"), (str, float))
 STREAM = al.stream("Stock", STOCK)
@@ -143,6 +153,26 @@ def test_dead_instances_are_dropped_by_the_watermark() -> None:
     assert core.stats()["instances"] > 10
     core.advance(1_000)
     assert core.stats()["instances"] == 0
+
+
+def test_what_every_disjunct_asks_for_is_indexed_and_bounds_instances() -> None:
+    """The longest of their bounds, the equalities that all have."""
+    soon, later = (Compare("<=", Duration(), Constant(time)) for time in (10, 30))
+    cheap = Compare("<", Column(1, 1), Constant(5.0))
+    same_price = Compare("=", Column(1, 1), Column(2, 1))
+    either = Or((And((SAME_NAME, soon, same_price)), And((cheap, later, SAME_NAME))))
+    core = engine()
+    core.register("either", al.sequence(STREAM, al.select(STREAM, named("B")), either))
+    line = "AI-index on dynamic equality; instances are dropped after 30 ticks"
+    assert line in core.explain("either")
+    kept = []
+    for time in range(200):
+        core.push([quote("A", float(time % 7), time)])
+        kept.append(core.stats()["instances"])
+    assert max(kept[:60]) > 30
+    assert max(kept[60:]) <= max(kept[:60])
+    out = core.push([quote("B", 4.0, 200), quote("B", 6.0, 201), quote("B", 1.0, 231)])
+    assert [one[1:3] for one in found([*out, *core.close()])] == [(200, 201)]
 
 
 # -- absence -------------------------------------------------------------------------------

@@ -216,6 +216,8 @@ def features(program: Program) -> set[str]:
                 found.add(type(node).__name__)
                 if isinstance(node, algebra.Absence) and node.otherwise:
                     found.add("otherwise")
+                if isinstance(node, algebra.Absence) and node.moment:
+                    found.add("moment")
                 if isinstance(node, algebra.Successor | algebra.Repeat):
                     found |= {"guarded"} if node.guards else set()
                     found |= {"ranked"} if node.rank is not None else set()
@@ -251,7 +253,7 @@ def features_of_events(events: Sequence[Event]) -> set[str]:
 
 FEATURES = {
     *("Stream", "Select", "Project", "Union", "Sequence", "Iterate"),
-    *("InstanceAggregate", "WindowAggregate", "WindowJoin", "Absence", "otherwise"),
+    *("InstanceAggregate", "WindowAggregate", "WindowJoin", "Absence", "otherwise", "moment"),
     *("Successor", "Repeat", "Unless", "guarded", "ranked", "kept"),
     *("SequenceScan", "Negation"),
     *("Or", "And", "Not", "Compare", "Call", "Arithmetic", "Duration", "Missing"),

@@ -149,13 +149,13 @@ class Trees:
         inner = self.tree(depth - 1, runs)
         if choose.seldom(6):
             inner = Tim(self._source(), choose.number(1, 4))
+            inner = Exc(inner, self._source()) if choose.seldom(2) else inner
         other = self.tree(choose.of(0, 0, depth - 1), False)
+        if choose.seldom(6):
+            other = Tim(other, choose.number(1, 4))
         below = inner
         while isinstance(below, Exc):
             below = below.inner
-        single = isinstance(below, Tim) and isinstance(inner, Exc)
-        if single:
-            return self._exception(0, runs)
         past = aliases(below.left if isinstance(below, Nxt) else below)
         tests: Tests = ()
         if choose.seldom(2) and not isinstance(below, Alt):
@@ -202,6 +202,8 @@ class Chains(Trees):
                 return Alt(self.tree(depth - 1, runs), self.tree(depth - 1, runs))
             case 4 if depth < 3:
                 return self._exception(depth, runs)
+            case 5 if depth < 2 and choose.often(2):
+                return Tim(self.tree(depth - 1, runs), choose.number(1, 4))
             case 5 if runs and depth < 2:
                 return self._run(depth)
             case _:
@@ -270,8 +272,10 @@ def features(tree: Tree) -> Iterator[str]:
             conditions = filters + tests
             yield from [f"filtered {type(tree).__name__}"] if filters else []
             yield from [f"tested {type(tree).__name__}"] if tests else []
-        case Exc(inner, _, tests):
+        case Exc(inner, other, tests):
             yield f"Exc over {type(inner).__name__}"
+            yield from ["several over Tim"] if isinstance(inner, Exc) and _timed(inner) else []
+            yield from ["Exc by Tim"] if isinstance(other, Tim) else []
             conditions = tests
         case _:
             pass
@@ -282,11 +286,17 @@ def features(tree: Tree) -> Iterator[str]:
         yield from features(part)
 
 
+def _timed(tree: Exc) -> bool:
+    inner = tree.inner
+    return _timed(inner) if isinstance(inner, Exc) else isinstance(inner, Tim)
+
+
 FEATURES = {
     *("Src", "Nxt", "Alt", "Run", "Exc", "Tim", "Atom", "Within", "Any2", "PREV", "ALL", "/"),
     *("Nxt to the right", "Run to the right", "Alt to the right", "Tim to the right"),
     *("filtered Nxt", "tested Nxt", "filtered Run", "tested Run"),
     *("Exc over Nxt", "Exc over Run", "Exc over Src", "Exc over Tim", "Exc over Alt"),
+    *("several over Tim", "Exc by Tim"),
 }
 
 

@@ -95,7 +95,8 @@ def unbeaten(day: Day) -> Iterator[tuple[Any, ...]]:
     for one in day["eth"]:
         later = [bar for bar in day["eth"] if 0 < bar[MINUTE] - one[MINUTE] <= 60]
         if one[VOLUME] > 400 and not any(bar[HIGH] >= one[HIGH] for bar in later):
-            yield one[MINUTE], one[MINUTE] + 60, (one[HIGH],)
+            end = one[MINUTE] + 60
+            yield end, end, (one[HIGH],)
 
 
 def any_coin(day: Day) -> Iterator[tuple[Any, ...]]:

@@ -280,7 +280,7 @@ def test_timers_fire_by_the_clock_when_nothing_comes() -> None:
     core.push([Event("E1", ("a",), 10), Event("Z", ("z",), 15), Event("E1", ("b",), 20)])
     assert core.advance(to=80) == []
     found = core.advance(to=81)
-    assert [(event.values, event.t0, event.t1) for _, event in found] == [(("b",), 20, 80)]
+    assert [(event.values, event.t0, event.t1) for _, event in found] == [(("b",), 80, 80)]
 
 
 # -- section 4 -----------------------------------------------------------------------------

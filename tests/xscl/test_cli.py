@@ -428,6 +428,7 @@ COMMANDS = [
     *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
     *(["push"], ["backup"], ["restore"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
+    *(["token", name] for name in ("create", "list", "revoke")),
 ]
 
 

@@ -11,7 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from xscl.cli import app
-from xscl.cli.eventfiles import Record, Unread, inferred, read
+from xscl.cli.eventfiles import Record, Unread, read
+from xscl.cli.eventvalues import inferred
 
 PAIRS = "SELECT A.acc, A.amount, B.amount FROM t A ; t B WHERE FILTER(A.acc = B.acc)"
 CEL = "SELECT acc, amount_1 AS A_amount, amount AS B_amount FROM t NEXT{$1.acc = $2.acc} t"
@@ -87,7 +88,8 @@ def test_a_schema_gives_types_and_names_the_only_stream() -> None:
 def test_one_bad_row_is_reported_and_does_not_disturb_the_rest() -> None:
     write("all.sdl", "SOURCE t (acc str, amount float)")
     write("t.csv", "time,acc,amount\n1,a,10\n2,a\n3,a,much\nlater,a,5\n4,a,20\n")
-    done = xscl("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv", "--json")
+    asked = ("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv", "--unit", "s")
+    done = xscl(*asked, "--json")
     assert done.exit_code == 0
     assert json.loads(done.stdout)["values"]["B_amount"] == 20
     assert done.stderr.splitlines() == [
@@ -96,14 +98,13 @@ def test_one_bad_row_is_reported_and_does_not_disturb_the_rest() -> None:
         "xscl: not read: t.csv:5: 'later' is no time",
         "xscl: events read: 2, not read: 3",
     ]
-    strict = xscl("--language", "eql", "-q", PAIRS, "--schema", "all.sdl", "t.csv", "--strict")
-    assert strict.exit_code == 1
+    assert xscl(*asked, "--strict").exit_code == 1
 
 
 def test_a_bad_line_of_json_and_a_nested_event() -> None:
     write("t.jsonl", LINES + "{nix\n" + '{"time": 4, "acc": ["a"]}\n[1]\n')
     done = xscl("--language", "eql", "-q", PAIRS, "t.jsonl")
-    assert [line.split(": ")[2] for line in done.stderr.splitlines()[:3]] == [
+    assert [line.split(": ")[2] for line in done.stderr.splitlines() if ": not read: " in line] == [
         *("t.jsonl:4", "t.jsonl:5", "t.jsonl:6")
     ]
     write("t.xml", XML.replace("<amount>10</amount>", "<amount><b/></amount>"))
@@ -125,7 +126,10 @@ def test_a_query_with_a_mistake() -> None:
     ("arguments", "message"),
     [
         (("--language", "eqll"), "there is no language eqll\nhint: did you mean eql?"),
-        (("--language", "eql", "--unit", "h"), "there is no unit h\nhint: there are us, ms, s"),
+        (
+            ("--language", "eql", "--unit", "h"),
+            "there is no unit h\nhint: there are ns, us, usec, ms, msec, s, sec",
+        ),
         (("--language", "eql", "--native"), "--native means nothing with --language"),
         (("--time", "x"), "--time means nothing with documents"),
         (
@@ -244,3 +248,133 @@ def test_headings_become_names_and_faults_of_csv_are_reported() -> None:
     fault, record = found("c.csv")
     assert fault.startswith("this is no CSV: ")
     assert record == "a,b"
+
+
+# -- what files are like -------------------------------------------------------------------
+
+
+def said(*arguments: str) -> list[str]:
+    """Return what a run complains of, whatever its queries say."""
+    done = xscl("--language", "eql", "-q", "SELECT * FROM t", *arguments)
+    return done.stderr.splitlines()
+
+
+def test_strings_of_json_stay_strings() -> None:
+    write("t.jsonl", '{"time": 1, "acc": "12", "n": 3}\n{"time": 2, "acc": "12", "n": 4}\n')
+    query = "SELECT A.acc, B.n FROM t A ; t B WHERE FILTER(A.acc = B.acc)"
+    asked = ("--language", "eql", "-q", query, "t.jsonl")
+    assert rows(*asked)[0]["values"] == {"A_acc": "12", "B_n": 4}
+    write("all.sdl", "SOURCE t (acc int, n float)")  # somebody says that they are numbers
+    assert rows(*asked, "--schema", "all.sdl")[0]["values"] == {"A_acc": 12, "B_n": 4.0}
+
+
+def test_an_array_of_json() -> None:
+    write("t.json", json.dumps([json.loads(line) for line in LINES.splitlines()], indent=2))
+    (row,) = rows("--language", "eql", "-q", PAIRS, "t.json", "--unit", "s")
+    assert row["values"] == {"A_acc": "a", "A_amount": 10, "B_amount": 30.5}
+    write("u.json", '[\n  {"a": 1},\n  {"a": oops},\n  {"a": 3}, 4\n')
+    assert list(found("u.json")) == [
+        "a",
+        "this is no JSON: Expecting value: line 3 column 9 (char 22)",
+        "a",
+        "an event is one object",
+        "the array is not closed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("t.csv", "a b,a_b\n1,2\n", "t.csv:1: two columns are called a_b"),
+        ("t.jsonl", '{"a": 1, "a": 2}\n', "t.jsonl:1: a is there twice"),
+        ("t.jsonl", '{"a-b": 1, "a b": 2}\n', "t.jsonl:1: a_b is there twice"),
+        ("t.xml", "<e>\n<t><a>1</a><a>2</a></t></e>", "t.xml:2: a is there twice"),
+        ("t.xml", "<e>\n<t a='1'><a>2</a></t></e>", "t.xml:2: a is there twice"),
+    ],
+)
+def test_what_has_a_name_twice_is_not_read(name: str, text: str, message: str) -> None:
+    write(name, text)
+    assert f"xscl: not read: {message}" in said(name)
+
+
+def test_a_quote_that_is_not_closed_costs_one_line() -> None:
+    write("t.csv", 'time,acc,amount\n1,a,10\n2,"b,20\n3,a,30\n4,"c\nd",1\n5,"x"y,2\n6,a,3\n')
+    done = xscl("--language", "eql", "-q", PAIRS, "t.csv", "--unit", "s")
+    assert len(done.stdout.splitlines()) == 2
+    assert done.stderr.splitlines() == [
+        "xscl: not read: t.csv:3: this is no CSV: ',' expected after '\"'",
+        "xscl: not read: t.csv:7: this is no CSV: ',' expected after '\"'",
+        "xscl: events read: 4, not read: 2",
+    ]
+    write("t.csv", 'time,acc,amount\n1,a,10\n2,"b,20\n3,a,30\n')
+    done = xscl("--language", "eql", "-q", PAIRS, "t.csv", "--unit", "s")
+    assert len(done.stdout.splitlines()) == 1
+    assert "xscl: not read: t.csv:3: a quote is opened here and never closed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("times", "reason"),
+    [
+        (("1", "2.5", "1800"), "all of them are within 1799 of one another"),
+        (("1700000000", "1700000060"), "they look like seconds since 1970"),
+        (("1700000000000", "1700000060000"), "they look like milliseconds since 1970"),
+        (("1700000000000000000",), "they look like nanoseconds since 1970"),
+        (("1700000000000000", "1700000000000009"), None),
+        (("0", "5000000"), None),
+        (("2024-05-06T00:00:00", "2024-05-06T00:00:01"), None),
+        (("7",), None),
+    ],
+)
+def test_times_that_may_be_no_microseconds(times: tuple[str, ...], reason: str | None) -> None:
+    write("t.csv", "".join(f"{one},1\n" for one in ("time,x", *times)).replace("x,1", "x"))
+    warning = f"xscl: the times of t are taken as microseconds, but {reason}"
+    expected = [warning, "hint: say --unit ns, us, usec, ms, msec, s, sec"] if reason else []
+    assert said("t.csv") == expected
+    assert said("t.csv", "--unit", "us") == []
+
+
+def test_units() -> None:
+    write("t.csv", "time,x\n1500,1\n")
+    ticks = [
+        rows("--language", "eql", "-q", "SELECT * FROM t", "t.csv", "--unit", unit)[0]["t1"]
+        for unit in ("ns", "us", "msec", "s")
+    ]
+    assert ticks == [2, 1_500, 1_500_000, 1_500_000_000]
+    query = "SELECT * FROM t A ; t B WHERE (A, B) OCCURS WITHIN 10 msec"
+    write("t.csv", "time,x\n0,1\n10,2\n21,3\n")
+    assert len(rows("--language", "eql", "-q", query, "t.csv", "--unit", "msec")) == 1
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_other_signs_between_columns(sign: str) -> None:
+    write("t.csv", CSV.replace(",", sign).replace("b", '"b,b"'))
+    assert len(rows("--language", "eql", "-q", PAIRS, "t.csv", "--unit", "s")) == 1
+
+
+def test_the_name_of_a_file_as_that_of_a_stream() -> None:
+    write("my-data.2.csv", CSV)
+    query = "SELECT * FROM my_data_2"
+    assert len(rows("--language", "eql", "-q", query, "my-data.2.csv", "--unit", "s")) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("", "t.csv: it is empty"),
+        ("\n \n", "t.csv: it is empty"),
+        ("time,acc\n", "t.csv: it has no event below its heading"),
+        ("<e/>", "t.csv: its root has no element that is an event"),
+    ],
+)
+def test_a_file_without_events(text: str, reason: str) -> None:
+    write("t.csv", text)
+    done = xscl("--language", "eql", "-q", PAIRS, "t.csv")
+    assert done.exit_code == 2
+    first, *_, last, hint = done.stderr.splitlines()
+    assert first == f"xscl: not read: {reason}"
+    assert last == "xscl: nothing is known of t: no event of it could be read"
+    assert hint == "hint: say what it has with --schema: SOURCE t (price float)"
+    write("all.sdl", "SOURCE t (acc str, amount float)")
+    done = xscl("--language", "eql", "-q", PAIRS, "t.csv", "--schema", "all.sdl")
+    assert done.exit_code == 1
+    assert done.stderr.splitlines()[-1] == "xscl: events read: 0, not read: 1"

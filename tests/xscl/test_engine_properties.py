@@ -56,7 +56,7 @@ from tests.strategies import (
 )
 from xscl.matches import Matches
 from xscl.xpath.artefact import Artefacts, Loaded, current
-from xscl.xpath.portions import Part, portion_of, read_portion, write_portion
+from xscl.xpath.portions import Part, portion_of, read_portion, texts_of, write_portion
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 ONE_BATCH, ONE_BY_ONE = (False,), (True,)
@@ -474,7 +474,7 @@ class Elsewhere(xscl.Engine):
         assert version is not None
         automaton = self._loaded.of(self._artefacts.directory, version)
         assert automaton is not None
-        write_portion(self._portions, portion_of(automaton, version, documents))
+        write_portion(self._portions, portion_of(automaton, version, texts_of(documents)))
         portion = read_portion(self._portions)
         return [Part(portion, place) for place in range(len(documents))]
 

@@ -345,6 +345,29 @@ def large(number: int, size: int) -> Document:
     return Document("S", f"d{number}", number, b"<a>%s</a>" % (b"x" * size))
 
 
+def test_a_batch_has_as_many_documents_as_its_time_allows(spool: Spool, store: Store) -> None:
+    for first in range(0, 5_000, 250):
+        spool.append([document(number) for number in range(first, first + 250)], 0)
+    now, done, slow = 0.0, 0, 1.0
+
+    def took() -> None:
+        nonlocal now, done
+        sizes.append(len(store.documents) - done)
+        now += slow * sizes[-1] / 1_000
+        done = len(store.documents)
+
+    sizes: list[int] = []
+    store.on_consume = took
+    consumer = DirectConsumer(spool, store, batch=2_000, seconds=1.0, clock=lambda: now)
+    assert consumer.run_once() == 5_000
+    assert sizes == [2_000, 1_000, 1_000, 1_000]
+    slow = 100.0  # and then another engine: far too slow for what is aimed at
+    for first in range(5_000, 7_000, 250):
+        spool.append([document(number) for number in range(first, first + 250)], 0)
+    consumer.run_once()
+    assert sizes[4:] == [1_000, 250, 250, 250, 250]
+
+
 def test_batches_are_bounded_by_bytes_too(spool: Spool, store: Store) -> None:
     for number, size in enumerate((4_000, 20, 5_000, 20_000, 20)):
         spool.append([large(number, size)], 0)

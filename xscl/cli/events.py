@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,14 @@ from cep_core import CepError, Engine, Event, Match, QueryError, Schema
 from cep_core.errors import near_miss
 from cep_core.languages import LANGUAGES
 from cep_core.languages.definitions import Definition, definitions
-from xscl.cli.eventfiles import (
+from xscl.cli.eventfiles import Record, Unread, as_name, read
+from xscl.cli.eventvalues import (
     BEGIN,
     SECOND,
     UNITS,
-    Record,
-    Unread,
+    doubt,
     inferred,
     interval,
-    read,
     time_column,
     typed,
 )
@@ -41,7 +41,7 @@ class Asked:
     mapped: Sequence[str]
     schema: Path | None
     time: str | None
-    unit: str
+    unit: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class Read:
     events: tuple[Event, ...]
     schemas: dict[str, Schema]
     unread: int
+    nothing: tuple[str, ...]  # streams of which nothing is known
 
 
 def run_events(asked: Asked, *, strict: bool, as_json: bool) -> None:
@@ -58,7 +59,7 @@ def run_events(asked: Asked, *, strict: bool, as_json: bool) -> None:
     if asked.language not in SPOKEN:
         hint = near_miss(asked.language, SPOKEN)
         raise Misuse(f"there is no language {asked.language}", hint=hint)
-    if asked.unit not in UNITS:
+    if asked.unit is not None and asked.unit not in UNITS:
         raise Misuse(f"there is no unit {asked.unit}", hint=f"there are {', '.join(UNITS)}")
     defined = _defined(asked.schema)
     found = _read(asked, defined)
@@ -105,6 +106,9 @@ def _engine(asked: Asked, defined: dict[str, Definition], found: Read) -> Engine
             engine.register(f"q{number}", query_text(given), asked.language)
     except CepError as error:
         complain(str(error))
+        for name in found.nothing:
+            hint = f"say what it has with --schema: SOURCE {name} (price float)"
+            complain(f"nothing is known of {name}: no event of it could be read", hint)
         raise typer.Exit(2) from None
     return engine
 
@@ -123,24 +127,31 @@ def _read(asked: Asked, defined: dict[str, Definition]) -> Read:
                 unread += _kept(one, records)
         except OSError as error:
             unread += _kept(Unread(path, error.strerror or str(error)), records)
+    unit = UNITS[asked.unit or "us"]
     schemas: dict[str, Schema] = {}
     events: list[Event] = []
+    nothing: list[str] = []
     for stream, records in by_stream.items():
         own = defined.get(stream)
         if own is None and not records:
+            nothing.append(stream)
             continue
         wanted = asked.time if own is None or own.time is None else own.time
         column = time_column(records, wanted, stream) if records else None
         times = [name for name in (column, BEGIN) if column and name]
         schemas[stream] = own.schema if own else inferred(records, times)
+        doubtful = doubt(records, column) if asked.unit is None else None
+        if doubtful is not None:
+            hint = f"say --unit {', '.join(UNITS)}"
+            complain(f"the times of {stream} are taken as microseconds, but {doubtful}", hint)
         for record in records:
-            event = _event(stream, record, schemas[stream], column, UNITS[asked.unit])
+            event = _event(stream, record, schemas[stream], column, unit)
             if isinstance(event, Unread):
                 unread += _kept(event, records)
             else:
                 events.append(event)
     events.sort(key=lambda one: (one.t1, one.t0))
-    return Read(tuple(events), schemas, unread)
+    return Read(tuple(events), schemas, unread, tuple(nothing))
 
 
 def _inputs(asked: Asked, defined: dict[str, Definition]) -> Iterator[tuple[str, str]]:
@@ -156,7 +167,7 @@ def _inputs(asked: Asked, defined: dict[str, Definition]) -> Iterator[tuple[str,
     if not named and not others:
         raise Misuse("there is nothing to read", hint="name files, or - for standard input")
     for path in others:
-        stem = Path(path).stem
+        stem = as_name(Path(path).stem)
         if path == "-" or (defined and stem not in defined):
             if len(defined) != 1:
                 message = f"of which stream are the events of {path}?"
@@ -170,12 +181,12 @@ def _kept(one: Record | Unread, records: list[Record]) -> int:
     if isinstance(one, Record):
         records.append(one)
         return 0
-    complain(f"not read: {one.place}: {one.reason}")
+    complain(f"not read: {one.place}: {one.reason}", one.hint)
     return 1
 
 
 def _event(
-    stream: str, record: Record, schema: Schema, column: str | None, unit: int
+    stream: str, record: Record, schema: Schema, column: str | None, unit: Fraction
 ) -> Event | Unread:
     values, times = typed(record, schema), interval(record, column, unit)
     if isinstance(values, Unread):

@@ -78,7 +78,9 @@ def run(
     ] = None,
     unit: Annotated[
         str | None,
-        typer.Option("--unit", metavar="us|ms|s", help="With --language: of times in numbers."),
+        typer.Option(
+            "--unit", metavar="us|ms|s|ns", help="With --language: of times in numbers (us)."
+        ),
     ] = None,
 ) -> None:
     """Run queries over files and print their matches.
@@ -89,9 +91,10 @@ def run(
     dates of feed items, and for all others --at or the time of the file, so
     FOLLOWED BY between files needs files of different times.
 
-    With --language the inputs are events: CSV with a heading, JSON lines, or
-    XML whose root has an element for each; - is standard input. An input
-    belongs to the stream that --stream gives it, or to that of its own name.
+    With --language the inputs are events: CSV with a heading, JSON (a line for
+    each, or an array), or XML whose root has an element for each; - is standard
+    input. An input belongs to the stream that --stream gives it, or to that of
+    its own name, my_data for my-data.csv.
     Columns have the types of --schema (SOURCE trades (coin str, price float)),
     or those that all their values have.
 
@@ -106,7 +109,7 @@ def run(
     if language is not None:
         _refuse("--language", {"--at": at, "--native": native, "--format": form is Format.XML})
         paths, as_json = [str(one) for one in inputs or []], as_json or form is Format.JSONL
-        asked = Asked(language, query, paths, stream or [], schema, time, unit or "us")
+        asked = Asked(language, query, paths, stream or [], schema, time, unit)
         run_events(asked, strict=strict, as_json=as_json)
         return
     _refuse("documents", {"--schema": schema, "--time": time, "--unit": unit})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -28,6 +29,9 @@ from xscl.matches import Matches
 from xscl.serve import Service, Serving, stopped_by_signals
 from xscl.service.installation import Settings
 
+WORKERS = min(3, (os.cpu_count() or 1) - 1)
+"""As many as there are other cores, but each has a copy of the patterns."""
+
 NoSpark = Annotated[
     bool, typer.Option("--no-spark", help="Take documents from the spool in this process.")
 ]
@@ -52,6 +56,16 @@ def serve(
         list[str] | None,
         typer.Option("--name", metavar="HOST", help="A name it is called by; repeatable."),
     ] = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            "--workers",
+            envvar="XSCL_WORKERS",
+            min=0,
+            max=64,
+            help="Processes that help with large batches, without Spark.",
+        ),
+    ] = WORKERS,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     history: History = None,
@@ -89,6 +103,7 @@ def serve(
         history=history,
         keep_matches=keep_matches,
         mail=None if smtp is None else mail_server(smtp),
+        workers=workers,
         listen=Settings(
             host=host,
             port=port,

@@ -222,6 +222,8 @@ class Paths:
             if isinstance(value, str):
                 raise fault(self.source, span_of(tree), "a string has no negative")
             return 0.0 - value
+        if tree.data not in ("string", "number"):
+            raise unsupported(self.source, span_of(tree), "a comparison with a computed value")
         text = str(tree.children[0])
         if tree.data == "string":
             return text[1:-1]

@@ -11,10 +11,12 @@ from xscl.service.installation import Installation
 from xscl.service.routes import (
     ask,
     deliveries,
+    describing,
     documents,
     events,
     feeds,
     matches,
+    sql,
     state,
     streams,
     subscriptions,
@@ -32,6 +34,7 @@ ROUTERS = (
     feeds.router,
     streams.router,
     ask.router,
+    sql.router,
     state.router,
     tokens.router,
 )
@@ -54,5 +57,6 @@ def create_app(installation: Installation) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router, prefix="/v1")
     app.include_router(syndication.secret_router)
+    app.include_router(describing.router)
     app.add_middleware(Guard, settings=installation.settings)
     return app

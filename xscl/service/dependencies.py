@@ -3,6 +3,8 @@
 Who asks is said by a bearer token, or by the cookie of a browser that has signed in; on a service
 that only this machine reaches, who says nothing is the operator.  A token that is wrong is never
 taken for nothing.
+
+These are coroutines although they wait for nothing: others would each be given to a thread.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ class Guesses:
             return before + 1
 
 
-def here(request: Request) -> Installation:
+async def here(request: Request) -> Installation:
     """Return the installation that the application was made for."""
     found = request.app.state.installation
     assert isinstance(found, Installation)
@@ -59,7 +61,7 @@ Here: TypeAlias = Annotated[Installation, Depends(here)]
 _bearer = HTTPBearer(auto_error=False, description="A token, as `xscl token create` shows it.")
 
 
-def who(request: Request, here: Here, _: Annotated[object, Depends(_bearer)]) -> Account:
+async def who(request: Request, here: Here, _: Annotated[object, Depends(_bearer)]) -> Account:
     """Return who is asking; raises Problem 401 for nobody."""
     account = _account(request, here)
     request.state.account = account.number
@@ -69,7 +71,7 @@ def who(request: Request, here: Here, _: Annotated[object, Depends(_bearer)]) ->
 Who: TypeAlias = Annotated[Account, Depends(who)]
 
 
-def operator(account: Who) -> Account:
+async def operator(account: Who) -> Account:
     """Return the operator; raises Problem 403 for others."""
     if not account.is_operator:
         raise Problem(

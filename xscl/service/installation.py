@@ -25,6 +25,7 @@ from xscl.service.resolving import Resolver
 from xscl.service.tokens import Tokens
 from xscl.service.usage import Usage
 from xscl.store import Store
+from xscl.usersql import UserSql
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Settings:
 
     `names` are the host names by which browsers may call it, besides addresses.  `body` is the
     most bytes of a request, `bulk` those of an import; both have to come within `patience` seconds.
+    `warm`: what answers SQL is loaded before the first question.
     """
 
     host: str = "127.0.0.1"
@@ -42,6 +44,7 @@ class Settings:
     bulk: int = 256_000_000
     patience: float = 60.0
     guesses: int = 20
+    warm: bool = True
     fetching: Fetching = field(default_factory=Fetching)
 
     @property
@@ -154,6 +157,7 @@ class Installation:
     resolver: Resolver
     intake: Intake
     usage: Usage
+    sql: UserSql
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -171,9 +175,12 @@ def installed(
         resolver = Resolver(accounts, public.known)
         usage = Usage((one.name for one in engine.subscriptions), (feed.key for feed in feeds))
         registrar = stack.enter_context(closing(Registrar(engine)))
+        sql = stack.enter_context(UserSql(engine, home.path))
+        if settings.warm:
+            sql.start()
         intake = stack.enter_context(closing(Intake(spool, engine)))
         yield Installation(
             *(home, engine, feeds, spool, outbox, settings),
             *(accounts, Tokens(own, accounts), registrar, readers, public, resolver),
-            *(intake, usage),
+            *(intake, usage, sql),
         )

@@ -25,6 +25,7 @@ from xscl.errors import (
     DocumentError,
     NameTaken,
     QueryError,
+    SqlError,
     StoreError,
     StreamCycle,
     StreamInUse,
@@ -37,6 +38,8 @@ from xscl.service.intake import Busy
 from xscl.service.names import OPERATOR, shown
 from xscl.service.registrar import Stopping
 from xscl.service.tokens import UnknownToken
+from xscl.usersql.errors import Busy as SqlBusy
+from xscl.usersql.errors import Unavailable
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +55,9 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (UnknownToken, HTTPStatus.NOT_FOUND),
     (DocumentError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (QuotaExceeded, HTTPStatus.FORBIDDEN),
+    (SqlBusy, HTTPStatus.TOO_MANY_REQUESTS),
+    (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE),
+    (SqlError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (Stopping, HTTPStatus.SERVICE_UNAVAILABLE),
     (Busy, HTTPStatus.TOO_MANY_REQUESTS),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),

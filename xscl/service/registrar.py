@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from xscl.engine import Engine
@@ -44,28 +44,29 @@ class Registrar:
         self._waiting: queue.SimpleQueue[Asked | None] = queue.SimpleQueue()
         self._mutex = threading.Lock()
         self._closed = False
+        self._others = ThreadPoolExecutor(2, "registrar")
         self._thread = threading.Thread(target=self._run, name="registrar", daemon=True)
         self._thread.start()
 
-    def register(
-        self,
-        name: str,
-        query: str,
-        *,
-        updates: bool = False,
-        language: str = XSCL,
-        since: str | None = None,
-    ) -> None:
-        """Return when a query is registered; raises what is wrong with it."""
-        if since is not None or language != XSCL:
-            self._engine.subscribe(name, query, updates=updates, language=language, since=since)
-            return
+    def ask(
+        self, name: str, query: str, updates: bool, language: str = XSCL, since: str | None = None
+    ) -> Future[None]:
+        """Return what is done when a query is registered, and raises what is wrong with it."""
         asked = Asked(name, query, updates)
         with self._mutex:
             if self._closed:
                 raise Stopping("the service is stopping", hint="try again when it is back")
-            self._waiting.put(asked)
-        asked.done.result()
+            if since is None and language == XSCL:
+                self._waiting.put(asked)
+                return asked.done
+            # The past of a query may take long to find; who asks for none does not wait for it.
+            return self._others.submit(
+                self._engine.subscribe,
+                *(name, query),
+                updates=updates,
+                language=language,
+                since=since,
+            )
 
     def close(self) -> None:
         """Register what waits, and end."""
@@ -73,6 +74,7 @@ class Registrar:
             self._closed = True
             self._waiting.put(None)
         self._thread.join()
+        self._others.shutdown()
 
     def _run(self) -> None:
         while (first := self._waiting.get()) is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -30,25 +31,66 @@ class Wanted:
     since: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A registration on its way; `found` is the subscription that was there already."""
+
+    wanted: Wanted
+    resolved: Resolved
+    found: Subscription | None
+    done: Future[None] | None
+
+
 def subscribe(here: Installation, who: Account, wanted: Wanted) -> tuple[Subscription, bool]:
     """Return a subscription, and whether it is new: the same again changes nothing."""
+    begun = begin(here, who, wanted)
+    with ending(here, who, begun):
+        if begun.done is not None:
+            begun.done.result()
+    return ended(here, who, begun)
+
+
+def begin(here: Installation, who: Account, wanted: Wanted) -> Begun:
+    """Return a registration that waits for its turn; `ending` and `ended` bring it to its end."""
     known = who.qualify(wanted.name)
     resolved = _resolved(here, who, wanted)
     found = here.engine.subscription(known)
-    if found is None:
-        with here.usage.taking(who, "subscriptions"):
-            try:
-                _register(here, who, known, wanted, resolved)
-            except NameTaken:
-                found = here.engine.subscription(known)
-                if found is None or not _is_same(found, wanted, resolved):
-                    raise
-            else:
-                return _existing(here, who, wanted.name), True
+    if found is not None:
+        return Begun(wanted, resolved, found, None)
+    here.usage.take(who, "subscriptions")
+    try:
+        _claim(here, who, resolved)
+        asked = known, resolved.text, wanted.updates, wanted.language, wanted.since
+        return Begun(wanted, resolved, None, here.registrar.ask(*asked))
+    except BaseException:
         here.usage.give_back(who.number, "subscriptions")
-    if not _is_same(found, wanted, resolved):
+        raise
+
+
+@contextmanager
+def ending(here: Installation, who: Account, begun: Begun) -> Iterator[None]:
+    """Wait for a registration within the block, and have its errors told as the user may see."""
+    try:
+        with begun.resolved.as_written():
+            yield
+    except NameTaken:
+        here.usage.give_back(who.number, "subscriptions")
+        found = here.engine.subscription(who.qualify(begun.wanted.name))
+        if found is None or not _is_same(found, begun.wanted, begun.resolved):
+            raise
+    except BaseException:
+        here.usage.give_back(who.number, "subscriptions")
+        raise
+
+
+def ended(here: Installation, who: Account, begun: Begun) -> tuple[Subscription, bool]:
+    """Return the subscription of a registration that has ended, and whether it is new."""
+    found = begun.found
+    if found is None:
+        return _existing(here, who, begun.wanted.name), True
+    if not _is_same(found, begun.wanted, begun.resolved):
         raise NameTaken(
-            f"there is a subscription named {wanted.name!r} already, with another query",
+            f"there is a subscription named {begun.wanted.name!r} already, with another query",
             hint="unsubscribe it first, or choose another name",
         )
     return found, False
@@ -138,20 +180,6 @@ def _resolved(here: Installation, who: Account, wanted: Wanted) -> Resolved:
     if _SUSPECT.search(wanted.query):
         raise ReservedName("the query names a stream as the service's own are named")
     return Resolved(wanted.query, wanted.query)
-
-
-def _register(
-    here: Installation, who: Account, known: str, wanted: Wanted, resolved: Resolved
-) -> None:
-    _claim(here, who, resolved)
-    with resolved.as_written():
-        here.registrar.register(
-            known,
-            resolved.text,
-            updates=wanted.updates,
-            language=wanted.language,
-            since=wanted.since,
-        )
 
 
 def _is_same(found: Subscription, wanted: Wanted, resolved: Resolved) -> bool:

@@ -43,15 +43,19 @@ class Usage:
             self._turn()
             return self._done[what][account.number]
 
-    @contextmanager
-    def taking(self, account: Account, what: Kept, count: int = 1) -> Iterator[None]:
-        """Count more of something, unless the block fails; raises QuotaExceeded."""
+    def take(self, account: Account, what: Kept, count: int = 1) -> None:
+        """Count more of something; raises QuotaExceeded."""
         most = account.quota.subscriptions if what == "subscriptions" else account.quota.feeds
         with self._mutex:
             has = self._kept[what][account.number]
             if most is not None and has + count > most:
                 raise QuotaExceeded(f"you have {has} {what}, and may have {most}")
             self._kept[what][account.number] += count
+
+    @contextmanager
+    def taking(self, account: Account, what: Kept, count: int = 1) -> Iterator[None]:
+        """Count more of something, unless the block fails; raises QuotaExceeded."""
+        self.take(account, what, count)
         try:
             yield
         except BaseException:

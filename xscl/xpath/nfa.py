@@ -17,7 +17,7 @@ documents (`xscl.xpath.shape`) is brought up to date by the `log` of changes.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -235,6 +235,10 @@ class Automaton:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    def __iter__(self) -> Iterator[int]:
+        """Yield the pairs of variables that are asked for."""
+        return iter(self._entries)
 
     @property
     def version(self) -> str:

@@ -8,9 +8,10 @@ together (`placed`).  On its way it is a file of two Arrow streams.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +30,13 @@ _VERSION = b"version"
 _REFUSED = b"refused"
 
 Numbers = npt.NDArray[np.int64]
+Text: TypeAlias = tuple[tuple[str, ...], bytes]
+"""What stage 1 needs of a document: its streams and its text."""
+
+
+def texts_of(documents: Iterable[Document]) -> list[Text]:
+    """Return what stage 1 needs of documents."""
+    return [(document.streams, document.xml) for document in documents]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,14 +66,14 @@ class Part:
         return self.place not in self.portion.refused
 
 
-def portion_of(automaton: Automaton, version: str, documents: Sequence[Document]) -> Portion:
+def portion_of(automaton: Automaton, version: str, texts: Iterable[Text]) -> Portion:
     """Return the witnesses of documents; those that cannot be parsed have none."""
     columns = Columns()
     refused: set[int] = set()
     with paused():
-        for place, document in enumerate(documents):
+        for place, (streams, xml) in enumerate(texts):
             try:
-                columns.add(automaton, place, document.streams, parse(document.xml))
+                columns.add(automaton, place, streams, parse(xml))
             except MalformedDocument:
                 refused.add(place)
     bindings, values = columns.tables()

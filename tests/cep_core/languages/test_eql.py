@@ -206,6 +206,23 @@ def test_rates_are_measured() -> None:
     assert restored.explain("q") == core.explain("q")
 
 
+def test_a_query_knows_the_rates_of_the_streams_that_it_reads() -> None:
+    """Those of others change nothing for it: shapes stay shared, snapshots small."""
+    core = engine(z={"x": int})
+    for stream, rate in (("a", 64.0), ("b", 1.0)):
+        core.stream(stream, {"x": int}, rate=rate)
+    core.register("one", "SELECT * FROM a ; b WHERE a.x > 1", language="eql")
+    core.push([Event("z", (0,), time) for time in range(30)])
+    assert core.rates == {"a": 64.0, "b": 1.0, "z": 1.0}
+    core.register("two", "SELECT * FROM a ; b WHERE a.x > 2", language="eql")
+    one, two = core.query("one"), core.query("two")
+    assert one.rates == two.rates == (("a", 64.0), ("b", 1.0))
+    assert one.compiled is two.compiled
+    restored = cep_core.Engine.restore(core.snapshot())
+    assert restored.query("two").rates == one.rates
+    assert restored.explain("two") == core.explain("two")
+
+
 def test_a_restored_query_keeps_its_plan_whatever_the_rates_are_then() -> None:
     core = engine(a={"x": int}, b={"x": int}, c={"x": int})
     core.register("q", "SELECT * FROM a ; b ; c", language="eql")
@@ -255,7 +272,14 @@ def test_no_form_of_a_sequence_is_cheaper_than_the_optimal_one(rates: list[float
         "SELECT * FROM t A ; (t B ; u C) WHERE (A, C) OCCURS WITHIN 10 s",
         "SELECT * FROM (t A ; t B) ; u C WHERE (B, C) OCCURS WITHIN 10 s",
         "SELECT * FROM t A+ ; u C WHERE (A, C) OCCURS WITHIN 10 s, PREV(A.acc) <> A.acc",
+        "SELECT * FROM t A ; u C WHERE (A, C) OCCURS WITHIN 10 s AND A.acc = 'a' OR"
+        " C.acc = 'c' AND (A, C) OCCURS WITHIN 5 s",
+        "SELECT * FROM t A ; (t B ; u C) WHERE FILTER((A, C) OCCURS WITHIN 10 s OR"
+        " (A, C) OCCURS WITHIN 5 s AND A.acc = C.acc)",
         r"SELECT * FROM (t A @ 10 s) \ u C WHERE A.acc = C.acc",
+        r"SELECT * FROM (t A ; u B) \ (t Z @ 10 s)",
+        r"SELECT * FROM (t A ; u B) \ (t Z @ 10 s) WHERE A.acc = Z.acc",
+        r"SELECT * FROM t A+ \ (t Z @ 10 s) WHERE PREV(A.acc) <> A.acc",
     ],
 )
 def test_memory_is_bounded_over_ten_windows(query: str) -> None:
@@ -278,6 +302,38 @@ def test_timers_of_patterns_fire_by_the_watermark() -> None:
     assert [event.values[::2] for _, event in matches] == [("a", "b", "d")]
 
 
+def test_a_time_is_a_moment() -> None:
+    """It begins when it ends, whatever led to it: so it comes after, and it ends what waits."""
+    core = engine(t=AMOUNT, u=AMOUNT)
+    core.register("at", "SELECT * FROM (t A ; t B) @ 5 s", language="eql")
+    core.register("next", "SELECT B.acc FROM u B ; (t A @ 5 s)", language="eql")
+    core.register(
+        "times", "SELECT A.acc FROM (t A @ 5 s) ; u B WHERE (A, B) OCCURS WITHIN 6 s", "eql"
+    )
+    core.register("ended", r"SELECT A.acc FROM (t A ; u B) \ (t Z @ 5 s)", language="eql")
+    events = [pay("a", 1, 0), pay("b", 1, 1), pay("u", 1, 3, "u"), pay("v", 1, 7, "u")]
+    matches = [*core.push(events), *core.close()]
+    assert sorted((name, event.t0, event.t1, event.values) for name, event in matches) == [
+        ("at", 6, 6, ("a", 1, "b", 1)),
+        ("ended", 0, 3, ("a",)),
+        ("ended", 1, 3, ("b",)),
+        ("next", 3, 5, ("u",)),
+        ("times", 6, 7, ("b",)),
+    ]
+
+
+def test_what_ends_a_time_may_read_when_its_event_was() -> None:
+    r"""(E @ t) \ Z: Z is compared with times of E that the result does not have."""
+    core = engine(t=AMOUNT, u=AMOUNT)
+    query = (
+        r"SELECT A.acc FROM (t A @ 9 s) \ u Z \ t Y WHERE (A, Z) OCCURS WITHIN 3 s, Y.amount > 5"
+    )
+    events = [pay("a", 1, 0), pay("z", 1, 3, "u"), pay("b", 1, 4), pay("z", 1, 8, "u")]
+    assert found(core, query, [*events, pay("c", 6, 12), pay("d", 1, 14)]) == [("c",), ("d",)]
+    again = engine(t=AMOUNT, u=AMOUNT)
+    assert found(again, query, events) == [("b",)]
+
+
 def test_late_events_take_their_place() -> None:
     core = cep_core.Engine(ticks_per_second=1)
     core.stream("t", AMOUNT, lateness=5)
@@ -290,7 +346,7 @@ def test_late_events_take_their_place() -> None:
 
 EVENTS = st.lists(
     st.tuples(st.sampled_from("tu"), st.sampled_from("ab"), st.integers(0, 3), st.integers(0, 3)),
-    min_size=6,
+    min_size=10,
     max_size=16,
 )
 SAME = [

@@ -164,10 +164,6 @@ SELECT * FROM ((t A ; u B) \ t Z) ; t C WHERE Z.acc = C.acc
       SELECT * FROM ((t A ; u B) \ t Z) ; t C WHERE Z.acc = C.acc
                                                     ^^^^^
       hint: what ends a detection can be compared inside its \ only: ( ... \ Z )
-SELECT * FROM ((t A @ 3 s) \ u B) \ t Z
-    line 1, column 28: only one \ can stand over a pattern with @
-      SELECT * FROM ((t A @ 3 s) \ u B) \ t Z
-                                 ^
 SELECT A.acc
     line 1, column 13: FROM is expected here, not the end
       SELECT A.acc

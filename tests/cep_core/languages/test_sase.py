@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -82,7 +83,11 @@ PAIR = (("A", 1, (1, 5.0)), ("D", 2, (7,)))
         ("¬ a.id = 1", False),
         ("d.id = 9", True),  # the predicate is true for an event without id
         ("d.id = 9 AND a.id = 2", False),
-        ("NOT d.id = 9", False),
+        ("NOT d.id = 9", True),  # and so is its opposite
+        ("NOT d.id != 9", True),
+        ("NOT (d.id = 9 OR a.id = 1)", False),
+        ("NOT (d.id = 9 AND a.id = 1)", True),
+        ("NOT (NOT (d.id = 9) AND a.id = 2)", True),
         ("a.v + d.w = 12 /* [id = 2] */", True),
         ("1 < a.v < d.w", True),
         ("w = 7 AND v = 5", True),
@@ -137,6 +142,62 @@ def test_a_run_by_strategy(strategy: str) -> None:
     text = f"EVENT SEQ(A a, B+ b[], D d) WHERE {strategy}(a, b[], d) {{}} RETURN COUNT(b[]) AS n"
     found = run(text, *RISING, ("D", 5, (0,)))
     assert sorted(n for (n,) in found) == STRATEGIES[strategy]
+
+
+def test_the_best_of_tuples_is_kept_in_a_snapshot() -> None:
+    """The least and the largest of a run are values as any: also where they are tuples."""
+    core = Engine(1)
+    core.stream("T", {"pair": tuple, "n": int})
+    text = """EVENT SEQ(T+ t[], T z) WHERE skip_till_next_match(t[], z) {z.n = 9}
+    RETURN MIN(t[].pair) AS low, MAX(t[].pair) AS high, AVG(t[].n) AS mean"""
+    core.register("q", text, "sase")
+    pairs: list[tuple[Any, ...] | None] = [(2, "b"), None, (1, None), (1, "a"), (3, 0)]
+    found: list[Match] = []
+    for time, pair in enumerate(pairs):
+        found += core.push([Event("T", (pair, time), time)])
+        core = Engine.restore(core.snapshot())
+    found += core.push([Event("T", ((0,), 9), 9)])
+    whole = [event.values for _, event in [*found, *core.close()] if event.t0 == 0]
+    # (1, "a") cannot be compared with (1, None), so it is passed over
+    assert ((1, None), (3, 0), 2.0) in whole
+
+
+def test_sums_beyond_all_floats_are_infinite() -> None:
+    core = Engine(1)
+    core.stream("T", {"n": int, "x": float})
+    text = "EVENT T+ t[] WHERE COUNT(t[]) = 2 RETURN SUM(t[].x) AS total, AVG(t[].n) AS mean"
+    core.register("q", text, "sase")
+    events = [Event("T", (10**400, 10**400), 1), Event("T", (10**400, 0.5), 2)]
+    assert rows(core.push(events) + core.close()) == [(inf, inf)]
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [
+        ("SEQ(ANY(A, D) x, B y, C z) WHERE [id]", [2, 4]),
+        ("SEQ(B y, ANY(A, D) x, C z) WHERE [id]", []),
+        ("SEQ(ANY(A, D) x, ANY(B, D) y, ANY(C, D) z) WHERE [id] AND z.w = 3", [2, 2, 4]),
+        ("SEQ(ANY(A, D)+ x[], B y, C z) WHERE skip_till_any_match(x[], y, z) {[id]}", [2, 2, 4]),
+        ("SEQ(ANY(A, D) x, !(B n), C z) WHERE [id] AND n.v > 0.5", [2, 4]),
+    ],
+)
+def test_an_equivalence_test_among_events_of_which_some_lack_the_attribute(
+    query: str, found: list[int]
+) -> None:
+    """What an event lacks holds; the others agree with one another all the same."""
+    core = engine()
+    core.register("q", f"EVENT {query}", "sase")
+    made = core.push(
+        [
+            Event("A", (2, 0.0), 1),
+            Event("A", (1, 0.0), 2),
+            Event("D", (7,), 4),
+            Event("B", (1, 0.0), 5),
+            Event("B", (5, 1.0), 6),
+            Event("C", (1, 3), 7),
+        ]
+    )
+    assert sorted(event.t0 for _, event in [*made, *core.close()]) == found
 
 
 def test_each_event_of_a_run_is_compared_with_the_one_before() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -17,7 +18,7 @@ from xscl.serve import Service, Serving
 from xscl.service.installation import Settings
 
 PATIENCE = 30.0
-ANY_PORT = Settings(port=0)
+ANY_PORT = Settings(port=0, warm=False)
 
 
 @dataclass(frozen=True)
@@ -114,3 +115,17 @@ def bob(running: Running, operator: httpx.Client) -> Iterator[httpx.Client]:
     """Another user."""
     with running.client(token_of(operator, "bob")) as client:
         yield client
+
+
+def ok(response: httpx.Response) -> Any:
+    """Return what a request was answered, which was done."""
+    assert response.status_code < 300, response.text
+    return response.json() if response.content else None
+
+
+def code(response: httpx.Response) -> tuple[int, str]:
+    """Return status and code of a problem document."""
+    assert response.headers["content-type"] == "application/problem+json", response.text
+    problem = response.json()
+    assert problem["status"] == response.status_code
+    return response.status_code, problem["code"]

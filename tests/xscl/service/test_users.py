@@ -6,21 +6,9 @@ from typing import Any
 
 import httpx
 
-from tests.xscl.service.conftest import Running, eventually
+from tests.xscl.service.conftest import Running, code, eventually, ok
 
 TWICE = "orders//a->x FOLLOWED BY{x=y, 10 s} orders//a->y"
-
-
-def ok(response: httpx.Response) -> Any:
-    assert response.status_code < 300, response.text
-    return response.json() if response.content else None
-
-
-def code(response: httpx.Response) -> tuple[int, str]:
-    assert response.headers["content-type"] == "application/problem+json"
-    problem = response.json()
-    assert problem["status"] == response.status_code
-    return response.status_code, problem["code"]
 
 
 def test_two_users_have_streams_of_one_name(

@@ -108,7 +108,7 @@ def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> 
 @router.get("/late", summary="List late documents")
 def late(here: Here, who: Who, limit: Limit = 100) -> list[Late]:
     """Lists the latest documents that came too late for some of your subscriptions."""
-    own = f"list_filter(missed, x -> {_own_name('x', who)})"
+    own = f"list_filter(missed, lambda x: {_own_name('x', who)})"
     rows = here.engine.sql(
         f"SELECT docid, streams, timestamp, watermark, {own} AS missed FROM late"
         f" WHERE len({own}) > 0 ORDER BY timestamp DESC LIMIT {limit}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
 
 from xscl.results import XSCL, Subscription
 from xscl.service.accounts import Account
@@ -16,7 +18,14 @@ from xscl.service.names import OPERATOR
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import not_found
 from xscl.service.rows import read_rows
-from xscl.service.subscribing import Wanted, subscribe, subscribe_all, unsubscribe
+from xscl.service.subscribing import (
+    Wanted,
+    begin,
+    ended,
+    ending,
+    subscribe_all,
+    unsubscribe,
+)
 
 router = APIRouter(tags=["subscriptions"])
 
@@ -114,29 +123,35 @@ def _import(here: Installation, who: Account, rows: list[Wanted]) -> Imported:
 
 @router.put(
     "/subscriptions/{name}",
-    summary="Subscribe",
+    summary="Subscribe to a query",
     status_code=HTTPStatus.CREATED,
     responses={200: {"model": Shown, "description": "It was there already."}},
 )
-def put(name: Name, new: New, here: Here, who: Who, response: Response) -> Shown:
+async def put(name: Name, new: New, here: Here, who: Who, response: Response) -> Shown:
     """Registers a query under a name; the same query again changes nothing.
 
     It sees the documents that arrive from now on, or from `since` on.
     """
     wanted = Wanted(name, new.query, new.updates, new.language, new.since)
-    found, is_new = subscribe(here, who, wanted)
+    begun = await run_in_threadpool(begin, here, who, wanted)
+    with ending(here, who, begun):
+        if begun.done is not None:
+            await asyncio.shield(asyncio.wrap_future(begun.done))
+    found, is_new = ended(here, who, begun)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return shown(here, who, found)
 
 
 @router.get("/subscriptions/{name}", summary="Show a subscription")
-def get(name: Name, here: Here, who: Who) -> Shown:
+async def get(name: Name, here: Here, who: Who) -> Shown:
     """Shows the query as it was written, what it reads and what it publishes."""
     return shown(here, who, existing(here, who, name))
 
 
-@router.delete("/subscriptions/{name}", summary="Unsubscribe", status_code=HTTPStatus.NO_CONTENT)
+@router.delete(
+    "/subscriptions/{name}", summary="Remove a subscription", status_code=HTTPStatus.NO_CONTENT
+)
 def delete(
     name: Name,
     here: Here,

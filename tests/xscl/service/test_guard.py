@@ -1,0 +1,240 @@
+"""Who may ask, and from where: tokens, hosts, origins, sizes (rows W7, W10, W11)."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
+from xscl.cli import app
+from xscl.home import Home
+from xscl.service.installation import Settings
+from xscl.service.tokens import FORM
+
+GUESSES = 5
+
+
+@pytest.fixture(scope="module")
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
+    """A service that listens on all addresses, and a token of the operator."""
+    home = Home(tmp_path_factory.mktemp("elsewhere") / "data")
+    done = CliRunner().invoke(app, ["token", "create", "--data", str(home.path), "--json"])
+    assert done.exit_code == 0, done.output
+    settings = replace(ANY_PORT, host="0.0.0.0", guesses=GUESSES)
+    with serving(home, settings) as running:
+        yield running, json.loads(done.stdout)["token"]
+
+
+def test_w7_no_wrong_revoked_and_changed_tokens(elsewhere: tuple[Running, str]) -> None:
+    running, right = elsewhere
+    with running.client(right) as operator:
+        assert ok(operator.get("/v1/me"))["name"] == "operator"
+        theirs = token_of(operator, "alice")
+        with running.client(theirs) as alice:
+            assert ok(alice.get("/v1/me"))["name"] == "alice"
+            assert code(alice.get("/v1/accounts")) == (403, "operator_only")
+            made = alice.post("/v1/tokens", json={"user": "operator"})
+            assert code(made) == (403, "operator_only")
+            (one,) = ok(alice.get("/v1/tokens"))
+            others = {token["id"] for token in ok(operator.get("/v1/tokens"))} - {one["id"]}
+            for other in others:
+                revoked = alice.delete(f"/v1/tokens/{other}")
+                assert code(revoked) == (404, "unknown_token")
+            assert operator.delete(f"/v1/tokens/{one['id']}").status_code == 204
+            assert code(alice.get("/v1/me")) == (401, "unauthorized")
+    with running.client() as nobody:
+        refused = nobody.get("/v1/subscriptions")
+        assert code(refused) == (401, "unauthorized")
+        assert refused.headers["www-authenticate"] == "Bearer"
+        assert nobody.get("/v1/health").status_code == 200
+        basic = {"Authorization": "Basic eHNjbDp4c2Ns"}
+        assert code(nobody.get("/v1/me", headers=basic)) == (401, "unauthorized")
+    for wrong in (right[:-1], right.swapcase(), right[:-1] + "~"):
+        with running.client(wrong) as stranger:
+            assert stranger.get("/v1/me").status_code in (401, 429)
+
+
+def test_w7_a_token_in_an_address_is_refused(elsewhere: tuple[Running, str]) -> None:
+    running, right = elsewhere
+    with running.client(right) as operator:
+        for address in (f"/v1/me?access_token={right}", f"/v1/subscriptions/{right}"):
+            refused = operator.get(address)
+            assert code(refused) == (400, "token_in_address")
+            assert right not in refused.text
+
+
+def test_w7_guessing_is_slowed_and_harms_nobody(elsewhere: tuple[Running, str]) -> None:
+    running, right = elsewhere
+    answers = set()
+    with running.client() as stranger:
+        for number in range(GUESSES + 5):
+            guess = f"xscl_{number:08x}_{'a' * 43}"
+            answers.add(stranger.get("/v1/me", headers={"Authorization": f"Bearer {guess}"}))
+    assert {answer.status_code for answer in answers} <= {401, 429}
+    last = next(answer for answer in answers if answer.status_code == 429)
+    assert code(last) == (429, "too_many_guesses")
+    assert int(last.headers["retry-after"]) > 0
+    with running.client(right) as operator:
+        assert ok(operator.get("/v1/me"))["name"] == "operator"
+
+
+def test_w7_tokens_are_hashed_at_rest_and_in_no_log(
+    elsewhere: tuple[Running, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    running, right = elsewhere
+    with caplog.at_level(logging.DEBUG), running.client(right) as operator:
+        made = token_of(operator, "carol")
+        with running.client(made) as carol:
+            carol.put("/v1/subscriptions/bad", json={"query": "feeds//a["})
+            carol.get("/v1/subscriptions/nothing")
+    secrets = [text.rpartition("_")[2].encode() for text in (right, made)]
+    ours = [r.getMessage() for r in caplog.records if not r.name.startswith(("httpx", "httpcore"))]
+    written = [path.read_bytes() for path in running.home.path.rglob("*") if path.is_file()]
+    assert len(written) > 2
+    for secret in secrets:
+        assert not any(secret in content for content in written)
+        assert not any(secret.decode() in message for message in ours)
+
+
+def test_tokens_on_the_command_line(tmp_path: Path) -> None:
+    def run(*arguments: str) -> str:
+        done = CliRunner().invoke(app, [*arguments, "--data", str(tmp_path / "data")])
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    made = run("token", "create", "--user", "alice", "--label", "laptop").strip()
+    assert FORM.fullmatch(made)
+    (listed,) = json.loads(run("token", "list", "--json"))
+    assert (listed["user"], listed["label"]) == ("alice", "laptop")
+    assert made.rpartition("_")[2] not in run("token", "list")
+    assert run("token", "revoke", listed["id"]) == f"revoked {listed['id']}\n"
+    assert json.loads(run("token", "list", "--json")) == []
+
+
+# -- Other sites ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8425", "127.0.0.1.evil.example", ""]
+)
+def test_w11_a_name_that_was_rebound_is_refused(operator: httpx.Client, host: str) -> None:
+    for path in ("/v1/subscriptions", "/docs", "/v1/health"):
+        assert code(operator.get(path, headers={"Host": host})) == (421, "unknown_host")
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8425", "LOCALHOST."])
+def test_w11_names_of_this_machine_are_ours(operator: httpx.Client, host: str) -> None:
+    assert operator.get("/v1/health", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_w11_what_other_sites_send_is_refused(
+    operator: httpx.Client, headers: dict[str, str]
+) -> None:
+    form = {**headers, "Content-Type": "application/x-www-form-urlencoded"}
+    for method, path in (
+        ("POST", "/v1/tokens"),
+        ("PUT", "/v1/subscriptions/x"),
+        ("DELETE", "/v1/subscriptions/x"),
+        ("POST", "/v1/documents/x"),
+    ):
+        assert code(operator.request(method, path, headers=form)) == (403, "cross_site")
+
+
+def test_w11_no_answer_allows_other_sites_to_read(operator: httpx.Client) -> None:
+    preflight = {"Origin": "https://evil.example", "Access-Control-Request-Method": "PUT"}
+    for answer in (
+        operator.get("/v1/subscriptions", headers={"Origin": "null"}),
+        operator.options("/v1/subscriptions/x", headers=preflight),
+    ):
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_w11_our_own_pages_may(operator: httpx.Client, running: Running) -> None:
+    headers = {"Origin": running.address, "Sec-Fetch-Site": "same-origin"}
+    assert operator.put("/v1/streams/pages", json={}, headers=headers).status_code == 201
+
+
+# -- Answers -------------------------------------------------------------------------------
+
+
+def test_w10_nothing_of_a_request_comes_back_as_a_page(operator: httpx.Client) -> None:
+    evil = "<script>alert(1)</script>"
+    for answer in (
+        operator.get(f"/v1/{evil}"),
+        operator.get(f"/v1/subscriptions/{evil}"),
+        operator.put("/v1/subscriptions/x", json={"query": evil}),
+        operator.get(f"/v1/subscriptions?limit={evil}"),
+        operator.post("/v1/documents/x", content=evil.replace("/", "")),
+    ):
+        assert code(answer)[0] in (400, 404, 422)
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_the_description_loads_nothing(operator: httpx.Client) -> None:
+    page = operator.get("/docs")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "<script" not in page.text
+    assert re.findall(r"(?:src|href)=['\"]?(?!/v1/openapi.json)", page.text) == []
+    for path in ok(operator.get("/v1/openapi.json"))["paths"]:
+        assert path in page.text
+
+
+def test_every_operation_says_what_it_is(operator: httpx.Client) -> None:
+    for path, methods in ok(operator.get("/v1/openapi.json"))["paths"].items():
+        for method, operation in methods.items():
+            assert operation.get("description"), (path, method)
+            assert operation["summary"].count(" ") >= 1, (path, method)
+
+
+# -- Sizes ---------------------------------------------------------------------------------
+
+
+def test_bodies_have_a_limit(place: Home) -> None:
+    with serving(place, replace(ANY_PORT, body=1_000, bulk=2_000, patience=0.3)) as running:
+        with running.client() as operator:
+            large = b"<a>" + b"x" * 1_000 + b"</a>"
+            assert code(operator.post("/v1/documents/s", content=large)) == (413, "body_too_large")
+            chunks = iter([b"<a>", b"x" * 1_000, b"</a>"])
+            assert code(operator.post("/v1/documents/s", content=chunks)) == (
+                *(413, "body_too_large"),
+            )
+            rows = b'{"name": "a", "query": "S//a"}' + b" " * 1_000
+            assert ok(operator.post("/v1/subscriptions:import", content=rows))["new"] == 1
+            assert code(operator.post("/v1/subscriptions:import", content=rows * 2)) == (
+                *(413, "body_too_large"),
+            )
+            assert code(operator.get("/v1/subscriptions?after=" + "x" * 20_000))[1] in (
+                "address_too_long",
+                "invalid_request",
+            )
+        host, _, port = running.address.removeprefix("http://").partition(":")
+        with closing(socket.create_connection((host, int(port)), 20)) as slow:
+            head = f"POST /v1/documents/s HTTP/1.1\r\nHost: {host}\r\nContent-Length: 9\r\n\r\n<a"
+            slow.sendall(head.encode())
+            assert slow.recv(1_000).startswith(b"HTTP/1.1 408 ")
+
+
+def test_settings_know_what_is_loopback() -> None:
+    assert all(Settings(host=h).is_open for h in ("127.0.0.1", "127.8.8.8", "::1", "localhost"))
+    assert not any(Settings(host=h).is_open for h in ("0.0.0.0", "::", "10.0.0.1", "example.org"))

@@ -1,0 +1,245 @@
+"""Bad queries through the running service (group Q): refused clearly, and nobody else is hurt."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+import unicodedata
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.xscl.service.conftest import Running, code, eventually, ok
+
+WATCHDOG = 10.0
+"""Seconds after which something that should take a tenth of a second has hung."""
+
+VALID = [
+    "S//a->x",
+    "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y",
+    "S//a[./b = 'c']->x JOIN{x=y, 2 d} T//a->y",
+    "SELECT <o>{x}</o> FROM S//a->x",
+    "SELECT DISTINCT * FROM S//a->x JOIN{x=y, 1 h} T//b->y",
+    "S//a->x NEXT{x=y} S//b->y",
+    "S//a->x NOT FOLLOWED BY{x=y, 10 min} T//b->y",
+    "S//a->x FOLLOWED BY{x=y, 10 min} T//b->y ELSE",
+    "S//item[./title->t][.//category = 'x'] JOIN{t=u, INF} T//item[./title->u]",
+    "S//a[@b > 3 and not(./c)]->x",
+    "S//a[contains(./t, 'word')]->x",
+    "NAMESPACE p = 'urn:x' S//p:a->x",
+    "S//a->x JOIN{x=y or x=z, 1 h} T//b[./c->y][./d->z]",
+    "S/a/b/@c->x",
+    "SELECT <o k='{x}'><p>{y}</p></o> FROM S//a->x JOIN{x=y, 1 w} S//b->y PUBLISH out",
+    "S//*->x",
+    "(S//a->x FOLLOWED BY{x=y, 1 s} S//b->y) FOLLOWED BY{y=z, 1 s} S//c->z",
+    "S//a[./n->n] JOIN{n < m + 2, 1 h} T//a[./n->m]",
+    "S//a[starts-with(./t, 'x')]->x",
+    "S",
+]
+
+
+def put(user: httpx.Client, name: str, query: str) -> httpx.Response:
+    began = time.monotonic()
+    answer = user.put(f"/v1/subscriptions/{name}", json={"query": query})
+    assert time.monotonic() - began < WATCHDOG
+    return answer
+
+
+def refused(answer: httpx.Response) -> str:
+    """Return the code of a query that is refused with its place."""
+    status, name = code(answer)
+    assert status == 422, answer.text
+    problem = answer.json()
+    assert problem["line"] >= 1
+    assert problem["column"] >= 1
+    assert len(answer.text) < 5_000
+    return name
+
+
+@pytest.fixture(autouse=True)
+def healthy(operator: httpx.Client) -> Iterator[None]:
+    """After every attack the service answers at once."""
+    yield
+    began = time.monotonic()
+    assert operator.get("/v1/health").status_code == 200
+    assert time.monotonic() - began < WATCHDOG
+
+
+def test_q1_counting_within_counting(operator: httpx.Client) -> None:
+    refused(put(operator, "q1", "S//a[count(//*[count(..//*[count(..//*)>0])>0]) > 0]->x"))
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        " or ".join(["S//a[.//*"] + [".//*"] * 300) + "]->x",
+        "S" + "/a" * 20_000 + "->x",
+        "(" * 100_000 + "S//a" + ")" * 100_000,
+        "S//a[" + "(" * 100_000 + "./b" + ")" * 100_000 + "]->x",
+        "S//a[./b = '" + "x" * 999_000 + "']->x",
+        "S//a[" + " or ".join(f"./b = '{n}'" for n in range(1_000)) + "]->x",
+    ],
+    ids=["union", "steps", "parentheses", "brackets", "long", "arms"],
+)
+def test_q2_too_complex(operator: httpx.Client, query: str) -> None:
+    answer = put(operator, "q2", query)
+    if answer.status_code == 201:  # within the limits, and bounded
+        assert operator.delete("/v1/subscriptions/q2").status_code == 204
+    else:
+        assert refused(answer) == "query_too_complex"
+
+
+def test_q2_more_than_a_query_may_have(operator: httpx.Client) -> None:
+    assert code(put(operator, "q2", "S//a" + " " * 1_000_000)) == (422, "invalid_request")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "S//a[re:test(., '(a+)+$')]->x",
+        "NAMESPACE re = 'http://exslt.org/regular-expressions' S//a[re:test(., '(a+)+$')]->x",
+        "S//a[matches(., '(a+)+$')]->x",
+    ],
+)
+def test_q3_no_patterns_of_characters(operator: httpx.Client, query: str) -> None:
+    assert refused(put(operator, "q3", query)) in ("query", "query_not_supported")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "document('http://127.0.0.1:1/x')",
+        "doc('file:///etc/passwd')",
+        "unparsed-text('/etc/passwd')",
+        "environment-variable('HOME')",
+        "system-property('xsl:vendor')",
+    ],
+)
+def test_q4_nothing_is_read_from_elsewhere(operator: httpx.Client, call: str) -> None:
+    assert refused(put(operator, "q4", f"S//a[{call} = 'x']->x")).startswith("query")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "S//a->x FOLLOWED BY{x=y, 0 s} S//a->y",
+        "S//a->x FOLLOWED BY{x=y, -1 s} S//a->y",
+        "S//a->x FOLLOWED BY{x=y, 1000000000000 s} S//a->y",
+        "S//a->x FOLLOWED BY{x=y, 10} S//a->y",
+        "S//a->x JOIN{x=y, 1 h} S//a->y",
+        "S//a->x JOIN{1 h} T//b->y",
+        "S//a->x JOIN{" + " or ".join(["x=y"] * 1_000) + ", 1 h} T//b->y",
+    ],
+    ids=["zero", "negative", "long", "no unit", "itself", "all pairs", "arms"],
+)
+def test_q6_windows_and_joins(operator: httpx.Client, query: str) -> None:
+    answer = put(operator, "q6", query)
+    if answer.status_code == 201:
+        sent = ok(operator.post("/v1/documents/S", content=b"<a>1</a>"))
+        assert sent["stream"] == "S"
+        assert operator.delete("/v1/subscriptions/q6").status_code == 204
+    else:
+        assert refused(answer).startswith("query")
+
+
+def test_q7_mutated_queries(operator: httpx.Client) -> None:
+    """What is cut, doubled or replaced somewhere is refused with its place, or is a query."""
+    chance = random.Random(7)
+    names = [f"valid{number}" for number in range(len(VALID))]
+    for name, query in zip(names, VALID, strict=True):
+        answer = put(operator, name, query)
+        assert answer.status_code == 201, (query, answer.text)
+    outcomes = {"refused": 0, "taken": 0}
+    for _ in range(200):
+        query = chance.choice(VALID)
+        place = chance.randrange(len(query))
+        change = chance.choice(["", query[place] * 2, chance.choice("[]{}()'\"<>/@$|,=*\0é")])
+        answer = put(operator, "mutated", query[:place] + change + query[place + 1 :])
+        if answer.status_code in (200, 201):
+            outcomes["taken"] += 1
+            assert operator.delete("/v1/subscriptions/mutated").status_code == 204
+        else:
+            outcomes["refused"] += 1
+            assert refused(answer).startswith("query")
+    assert min(outcomes.values()) > 10
+    for name in reversed(names):
+        assert operator.delete(f"/v1/subscriptions/{name}").status_code == 204
+
+
+def test_q8_names_of_any_letters(operator: httpx.Client) -> None:
+    """Names are the same if their characters are; nothing is made of one that looks alike."""
+    composed = "caf\N{LATIN SMALL LETTER E WITH ACUTE}"
+    names = [
+        composed,
+        unicodedata.normalize("NFD", composed),
+        "\N{CYRILLIC SMALL LETTER ES}afe",
+        "\N{RIGHT-TO-LEFT MARK}name",
+        "\N{GRINNING FACE} <b>&amp;",
+    ]
+    for number, name in enumerate(names):
+        assert put(operator, name, f"S//a{number}->x").status_code == 201
+    for number, name in enumerate(names):
+        shown = ok(operator.get(f"/v1/subscriptions/{name}"))
+        assert (shown["name"], shown["query"]) == (name, f"S//a{number}->x")
+        assert operator.delete(f"/v1/subscriptions/{name}").status_code == 204
+    for name in ("nul%00", "line%0Aend", "%C2%85", "%20blank", "%E2%80%A8"):
+        assert code(operator.put(f"/v1/subscriptions/{name}", json={"query": "S//a"}))[0] == 400
+    assert refused(put(operator, "nul", "S//a\0->x")) == "query"
+
+
+def test_q9_a_quota_of_subscriptions(
+    running: Running, operator: httpx.Client, bob: httpx.Client
+) -> None:
+    ok(operator.put("/v1/accounts/bob/quota", json={"subscriptions": 3}))
+    for number in range(3):
+        assert put(bob, f"b{number}", f"feeds//a{number}->x").status_code == 201
+    assert code(put(bob, "b3", "feeds//a3->x")) == (403, "quota_exceeded")
+    assert put(bob, "b2", "feeds//a2->x").status_code == 200
+    rows = b'{"name": "b4", "query": "feeds//a"}'
+    assert code(bob.post("/v1/subscriptions:import", content=rows)) == (403, "quota_exceeded")
+    assert refused(put(bob, "wrong", "feeds//a[")) == "query"
+    assert bob.delete("/v1/subscriptions/b0").status_code == 204
+    assert put(bob, "b3", "feeds//a3->x").status_code == 201
+    assert ok(bob.get("/v1/me"))["used"]["subscriptions"] == 3
+
+
+def test_q9_coming_and_going_loses_nobody_anything(
+    running: Running, operator: httpx.Client, alice: httpx.Client
+) -> None:
+    """While one registers and unregisters all the time, another has every match."""
+    ok(operator.put("/v1/streams/ticks", json={}))
+    assert put(operator, "every", "ticks//n->x").status_code == 201
+    stop = threading.Event()
+    done = []
+
+    def churn() -> None:
+        number = 0
+        with running.client(alice.headers["Authorization"].partition(" ")[2]) as user:
+            while not stop.is_set():
+                number += 1
+                query = f"ticks//n->x JOIN{{x=y, 1 h}} ticks//m{number % 7}->y"
+                if put(user, f"c{number}", query).status_code != 201:
+                    return
+                if user.delete(f"/v1/subscriptions/c{number}").status_code != 204:
+                    return
+        done.append(number)
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    sent = [
+        ok(operator.post("/v1/documents/ticks", content=f"<n>{number}</n>"))["id"]
+        for number in range(50)
+    ]
+    stop.set()
+    thread.join()
+    assert done
+    assert done[0] > 5
+
+    def seen() -> set[str]:
+        tried = ok(operator.post("/v1/try", json={"subscription": "every", "limit": 1_000}))
+        return {match["documents"][0] for match in tried["matches"]}
+
+    eventually(lambda: len(seen()) == 50)
+    assert seen() == set(sent)

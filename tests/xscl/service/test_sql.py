@@ -1,0 +1,540 @@
+"""SQL over HTTP: group S of the promises, through one running service with two users."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import re
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pyarrow.parquet as pq
+import pytest
+
+from feeds.documents import Document
+from tests.xscl.service.conftest import Running, serving
+from xscl.engine import Engine
+from xscl.home import Home
+from xscl.service.accounts import Accounts
+from xscl.service.tokens import Tokens
+from xscl.usersql.examples import EXAMPLES
+
+ECHO = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
+WATCHDOG = 10.0
+"""Seconds that a question with a limit of 2 s may take on a machine that is busy with others."""
+
+FORMULA = '=HYPERLINK("http://x.example","a\nb")'
+
+
+class Asker:
+    """Someone who asks."""
+
+    def __init__(self, client: httpx.Client) -> None:
+        self.client = client
+
+    def post(self, query: str, **more: Any) -> httpx.Response:
+        return self.client.post("/v1/sql", json={"query": query, **more})
+
+    def rows(self, query: str, **more: Any) -> list[list[Any]]:
+        done = self.post(query, **more)
+        assert done.status_code == 200, done.text
+        found: list[list[Any]] = done.json()["rows"]
+        return found
+
+    def code(self, query: str, status: int = 422) -> str:
+        done = self.post(query)
+        assert done.status_code == status, done.text
+        assert done.headers["content-type"] == "application/problem+json"
+        assert "Traceback" not in done.text
+        return str(done.json()["code"])
+
+
+def document(stream: str, name: str, ts: int, text: str = "hi") -> Document:
+    return Document(stream, name, ts, f"<a>{text}</a>".encode())
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, dict[str, str]]:
+    """A data directory with things of two users, and their tokens."""
+    home = Home(tmp_path_factory.mktemp("sql") / "data")
+    with (
+        home.hold("test"),
+        Engine(home.database) as engine,
+        closing(engine.store()) as store,
+    ):
+        accounts = Accounts(store)
+        made = Tokens(store, accounts)
+        found = {name: made.create(accounts.make(name))[1] for name in ("alice", "bob")}
+        engine.subscribe("_1.alices-own", ECHO)
+        engine.subscribe("_2.bobs-own", ECHO)
+        engine.subscribe("_2.bobs-secret", "_2.hush//a->x JOIN{x=y, 10 s} S//a->y")
+        engine.subscribe("everybodys", "S//a->x JOIN{x=y, 9 s} S//b->y")
+        engine.push(
+            [
+                document("S", "d1", 1),
+                document("S", "d2", 2),
+                document("S", "formula", 3, FORMULA.replace('"', "&quot;")),
+                document("S", "formula2", 4, FORMULA.replace('"', "&quot;")),
+                document("_1.mine", "_1.a1", 5, "alice only"),
+                document("_2.hush", "_2.b1", 6),
+                Document("_2.hush", "_2.broken", 7, b"<a>bobs broken"),
+            ]
+        )
+    return home, found
+
+
+@pytest.fixture(scope="module")
+def running(tokens: tuple[Home, dict[str, str]]) -> Iterator[Running]:
+    """The service; what answers is loaded by the first question."""
+    with serving(tokens[0]) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def anybody(operator: httpx.Client) -> Asker:
+    return Asker(operator)
+
+
+@pytest.fixture(scope="module")
+def users(running: Running, tokens: tuple[Home, dict[str, str]]) -> Iterator[dict[str, Asker]]:
+    clients = {name: running.client(token) for name, token in tokens[1].items()}
+    yield {name: Asker(client) for name, client in clients.items()}
+    for client in clients.values():
+        client.close()
+
+
+# -- What is answered ----------------------------------------------------------------------
+
+
+def test_an_answer_says_what_it_shows(anybody: Asker) -> None:
+    answer = anybody.post("SELECT id FROM documents ORDER BY id LIMIT 1").json()
+    assert answer["columns"] == [{"name": "id", "type": "VARCHAR"}]
+    assert answer["rows"] == [["_1.a1"]]
+    assert (answer["count"], answer["truncated"]) == (1, False)
+    assert answer["as_of"]["position"] == anybody.rows("SELECT max(position) FROM matches")[0][0]
+    assert answer["as_of"]["clock"] == 6
+    assert answer["as_of"]["taken"] > 0
+
+
+def test_examples_can_be_asked_as_they_are(anybody: Asker, users: dict[str, Asker]) -> None:
+    shown = anybody.client.get("/v1/sql/examples").json()
+    assert [one["title"] for one in shown] == [one.title for one in EXAMPLES]
+    answers = {one["title"]: users["bob"].rows(one["query"]) for one in shown}
+    assert answers["Matches by subscription"] == [["bobs-own", 2], ["bobs-secret", 2]]
+    assert answers["What was not taken, and why"][0][:2] == ["xml_syntax", 1]
+
+
+def test_all_relations_are_listed_with_their_columns(users: dict[str, Asker]) -> None:
+    answer = users["alice"].client.get("/v1/sql/relations").json()
+    assert {"R_T_1", "R_out_1", "relations"} <= {row[0] for row in answer["rows"]}
+    assert ["documents", "id", "VARCHAR"] in [row[:3] for row in answer["rows"]]
+    for name in ("documents", "matches", "late", "rejected", "R_L", "R_T_1", "R_out_1"):
+        columns = [row[1] for row in answer["rows"] if row[0] == name]
+        answered = users["alice"].post(f"FROM {name} LIMIT 1").json()
+        assert [column["name"] for column in answered["columns"]] == columns
+
+
+# -- Two users -----------------------------------------------------------------------------
+
+
+def test_users_see_what_is_public_and_their_own(users: dict[str, Asker]) -> None:
+    alice, bob = users["alice"], users["bob"]
+    ids = "SELECT id, streams FROM documents ORDER BY id"
+    public = [[name, ["S"]] for name in ("d1", "d2", "formula", "formula2")]
+    assert alice.rows(ids) == [["a1", ["mine"]], *public]
+    assert bob.rows(ids) == [["b1", ["hush"]], *public]
+    assert alice.rows("SELECT name, template, qid FROM subscriptions") == [["alices-own", 1, 1]]
+    assert bob.rows("SELECT subscription, qid FROM R_sub") == [["bobs-own", 1], ["bobs-secret", 2]]
+    assert bob.rows("SELECT query FROM subscriptions WHERE name = 'bobs-secret'") == [
+        ["hush//a->x JOIN{x=y, 10 s} S//a->y"]
+    ]
+    assert alice.rows("SELECT subscription, documents FROM matches ORDER BY position") == [
+        ["alices-own", ["d1", "d2"]],
+        ["alices-own", ["formula", "formula2"]],
+    ]
+    assert alice.rows("SELECT count(*) FROM rejected") == [[0]]
+    assert bob.rows("SELECT stream, id FROM rejected") == [["hush", "broken"]]
+
+
+def test_s6_nothing_of_others_is_in_any_relation(users: dict[str, Asker]) -> None:
+    """Every relation, whole: no marker of the other user, no path, no number of his."""
+    for name, hidden in (("alice", r"bob|hush|b1\b|_2\."), ("bob", r"alice|mine|\ba1\b|_1\.")):
+        user = users[name]
+        relations = {row[0] for row in user.client.get("/v1/sql/relations").json()["rows"]}
+        assert {"documents", "R_bin", "R_T_1", "R_out_1"} <= relations
+        texts = (f"SELECT '{one}', t::VARCHAR FROM {one} t" for one in sorted(relations))
+        answer = user.post(" UNION ALL ".join(texts), rows=100_000).json()
+        assert {row[0] for row in answer["rows"]} >= {"documents", "R_bin", "R_T_1", "R_doc"}
+        assert [row for row in answer["rows"] if re.search(hidden, row[1] or "")] == []
+        for question in ("FROM R_T_9", "FROM documentz", "SELECT x FROM documents", "SELEC"):
+            assert not re.search(hidden, user.post(question).text)
+
+
+# -- S: abuse ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO documents VALUES (1)",
+        "UPDATE documents SET id = 1",
+        "DELETE FROM documents",
+        "DROP TABLE documents",
+        "CREATE TABLE x AS SELECT 1",
+        "ALTER TABLE documents ADD COLUMN x INTEGER",
+        "TRUNCATE documents",
+        "COPY documents TO 'x.csv'",
+        "EXPORT DATABASE 'x'",
+        "IMPORT DATABASE 'x'",
+        "ATTACH 'x.duckdb'",
+        "DETACH memory",
+        "USE memory",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "PRAGMA database_list",
+        "SET threads = 8",
+        "RESET threads",
+        "CALL pragma_version()",
+        "BEGIN",
+        "COMMIT",
+        "CHECKPOINT",
+        "VACUUM",
+        "ANALYZE",
+        "PREPARE p AS SELECT 1",
+        "EXECUTE p",
+        "DEALLOCATE p",
+        "EXPLAIN SELECT 1",
+        "EXPLAIN ANALYZE SELECT 1",
+        "CREATE SECRET s (TYPE s3)",
+        "MERGE INTO documents USING documents ON true WHEN MATCHED THEN DELETE",
+        "WITH x AS (INSERT INTO documents VALUES (1) RETURNING id) SELECT * FROM x",
+        "COMMENT ON TABLE documents IS 'x'",
+    ],
+)
+def test_s1_what_is_no_select_is_refused(anybody: Asker, statement: str) -> None:
+    assert anybody.code(statement) == "sql_not_select"
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SELECT 1; DROP TABLE w", "sql_not_select"),
+        ("SELECT 1; SELECT 2", "sql_not_select"),
+        ("SELECT 1 -- ;\n; SELECT 2", "sql_not_select"),
+        ("SELECT 1 /* ; */; /* */ SELECT 2", "sql_not_select"),
+        ("", "sql_not_select"),
+        (" \n\t", "sql_not_select"),
+        (";", "sql_not_select"),
+        ("-- nothing", "sql_not_select"),
+        ("SELECT '\0'", "sql_not_select"),
+        ("SELECT $1", "sql_not_select"),
+        ("SELECT ?", "sql_not_select"),
+        ("SELECT $name", "sql_not_select"),
+        ("SELECT '" + "x" * 5_000_000 + "'", "sql_too_complex"),
+        ("SELECT 1 FRM documents WHERE", "sql"),
+    ],
+    ids=range(14),
+)
+def test_s3_one_select_only_with_clear_messages(anybody: Asker, text: str, code: str) -> None:
+    assert anybody.code(text) == code
+
+
+def test_s3_comments_and_one_semicolon_are_fine(anybody: Asker) -> None:
+    assert anybody.rows("/* ; DROP */ SELECT ';' AS x -- ; DROP TABLE x\n;") == [[";"]]
+
+
+def test_s3_a_mistake_has_its_place(anybody: Asker) -> None:
+    problem = anybody.post("SELECT id\nFROM dokuments").json()
+    assert (problem["line"], problem["column"]) == (2, 6)
+    assert problem["hint"].startswith("did you mean documents")
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "read_csv('/etc/passwd')",
+        "read_csv_auto('/etc/passwd')",
+        "read_text('/etc/passwd')",
+        "read_blob('/proc/self/environ')",
+        "read_json('/etc/passwd')",
+        "read_parquet('/etc/passwd')",
+        "parquet_metadata('/etc/passwd')",
+        "sniff_csv('/etc/passwd')",
+        "glob('/*')",
+        "read_duckdb('state.duckdb')",
+        "'/etc/passwd'",
+        "'state.duckdb'",
+        '"/etc/passwd"',
+        "'https://example.org/x.csv'",
+        "os",
+        "w",
+        "connection",
+        "tables",
+        "query('SELECT 1')",
+        "query_table('documents')",
+        "python_map_function()",
+        "arrow_scan(1, 2, 3)",
+        "pandas_scan(1)",
+        "test_all_types()",
+        "kept_document",
+        "state.document",
+        "memory.main.documents",
+        "json_execute_serialized_sql(json_serialize_sql('SELECT 1'))",
+    ],
+)
+def test_s4_no_file_and_no_object_is_reached(anybody: Asker, table: str) -> None:
+    done = anybody.post(f"WITH x AS (SELECT * FROM {table}) SELECT (SELECT count(*) FROM x)")
+    assert done.status_code == 422
+    assert done.json()["code"] in {"sql_not_allowed", "sql_unknown_relation"}
+    assert "root:" not in done.text
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT * FROM duckdb_settings()",
+        "SELECT * FROM duckdb_secrets()",
+        "SELECT * FROM duckdb_tables()",
+        "SELECT sql FROM duckdb_tables",
+        "SELECT * FROM pragma_database_list",
+        "SELECT * FROM pragma_database_list()",
+        "SELECT * FROM duckdb_views()",
+        "SELECT * FROM duckdb_databases()",
+        "SELECT * FROM duckdb_extensions()",
+        "SELECT * FROM duckdb_temporary_files()",
+        "SELECT * FROM duckdb_logs()",
+        "SELECT * FROM information_schema.tables",
+        "SELECT * FROM sqlite_master",
+        "SELECT * FROM pg_catalog.pg_settings",
+        "WITH duckdb_tables AS (SELECT 1) SELECT * FROM duckdb_tables",
+        "SELECT current_setting('secret_directory')",
+        "SELECT [current_setting(x) FOR x IN ['temp_directory']]",
+        "SELECT list_transform(['threads'], lambda x: current_setting(x))",
+        "SELECT getenv('HOME')",
+        "SELECT getvariable('x')",
+        "SELECT pg_get_viewdef(1)",
+        "SELECT json_serialize_plan('SELECT 1')",
+        "SELECT * FROM (DESCRIBE documents)",
+        "SHOW TABLES",
+        "SHOW ALL TABLES",
+        "DESCRIBE documents",
+        "SUMMARIZE documents",
+    ],
+)
+def test_s6_no_setting_no_path_no_catalog(anybody: Asker, question: str) -> None:
+    done = anybody.post(question)
+    assert done.status_code == 422, done.text
+    assert done.json()["code"] in {"sql_not_allowed", "sql_unknown_relation", "sql_not_select"}
+    assert str(Path.home()) not in done.text
+    assert "/tmp" not in done.text
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "SELECT count(*) FROM range(1000000) a, range(1000000) b, range(1000000) c",
+        "WITH RECURSIVE x(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM x) SELECT max(n) FROM x",
+        "SELECT list_sum(list_transform(range(100000000), lambda x: x * x))",
+        "SELECT sleep_ms(60000)",
+    ],
+)
+def test_s7_what_takes_too_long_is_stopped(anybody: Asker, question: str) -> None:
+    began = time.monotonic()
+    code = anybody.code(question)
+    assert code in {"sql_timeout", "sql_too_large"}
+    assert time.monotonic() - began < WATCHDOG
+    assert anybody.rows("SELECT 1") == [[1]]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        " UNION ALL ".join(["SELECT 1"] * 3000),
+        "SELECT " + "(" * 2000 + "1" + ")" * 2000,
+        "(" * 2000 + "SELECT 1" + ")" * 2000,
+        "SELECT " + "-" * 2 * 20_000 + "1",
+        "SELECT " + "NOT " * 10_000 + "true",
+        "SELECT " + "+".join(["1"] * 20_000),
+        "SELECT " + "[" * 900 + "]" * 900,
+        "SELECT * FROM " + "(SELECT * FROM " * 900 + "documents" + ")" * 900,
+        "SELECT " + "CASE WHEN true THEN " * 500 + "1" + " END" * 500,
+    ],
+    ids=range(9),
+)
+def test_s7_what_is_nested_deeply_does_no_harm(anybody: Asker, question: str) -> None:
+    began = time.monotonic()
+    done = anybody.post(question)
+    assert done.status_code in {200, 422}, done.text
+    assert time.monotonic() - began < WATCHDOG
+    assert anybody.rows("SELECT 1") == [[1]]
+
+
+def test_s7_one_users_question_delays_nobody_else(users: dict[str, Asker]) -> None:
+    endless = "SELECT count(*) FROM range(1000000) a, range(1000000) b"
+    with ThreadPoolExecutor(8) as threads:
+        alices = [threads.submit(users["alice"].post, endless) for _ in range(8)]
+        time.sleep(0.5)
+        began = time.monotonic()
+        assert users["bob"].rows("SELECT 1") == [[1]]
+        bobs = time.monotonic() - began
+        codes = sorted(one.result().json()["code"] for one in alices)
+    assert bobs < min(WATCHDOG, 3 * 2.8)  # not after alice's three questions
+    assert codes == ["sql_busy"] * 5 + ["sql_timeout"] * 3
+
+
+def test_s9_rows_are_capped(anybody: Asker) -> None:
+    answer = anybody.post("SELECT * FROM range(100000000)").json()
+    assert (answer["count"], answer["truncated"]) == (1000, True)
+    assert answer["rows"][-1] == [999]
+    assert len(anybody.rows("SELECT * FROM range(100000000)", rows=20_000)) == 20_000
+    exact = anybody.post("SELECT * FROM range(1000)").json()
+    assert (exact["count"], exact["truncated"]) == (1000, False)
+    for rows in (0, -1, 10**9):
+        assert anybody.post("SELECT 1", rows=rows).status_code == 422
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_s9_bytes_are_capped(anybody: Asker, form: str) -> None:
+    wide = "SELECT repeat('x', 10000) || range FROM range(100000)"
+    done = anybody.post(wide, rows=100_000, format=form)
+    assert done.status_code == 200
+    assert 100_000 < len(done.content) < 6_000_000 or form == "parquet"
+    cut = done.json()["truncated"] if form == "json" else done.headers["xscl-truncated"] == "true"
+    assert cut is True
+
+
+def test_s9_one_huge_value_and_too_many_columns(anybody: Asker) -> None:
+    assert anybody.code("SELECT repeat('x', 6000000)") == "sql_too_large"
+    assert anybody.code("SELECT repeat('x', 200000000)") in _STOPPED
+    assert anybody.code("SELECT repeat('x', 4000000000)") in {*_STOPPED, "sql"}
+    assert anybody.code("SELECT list(range) FROM range(1000000000)") in _STOPPED
+    assert anybody.code("SELECT string_agg(repeat('x', 1000), '') FROM range(9000000)") in _STOPPED
+    columns = ", ".join(f"{n}" for n in range(5_000))
+    assert anybody.code(f"SELECT {columns}") == "sql_too_large"
+
+
+_STOPPED = {"sql_too_large", "sql_timeout"}
+
+
+def test_s9_whatever_a_value_is_the_json_is_valid(anybody: Asker) -> None:
+    done = anybody.post(
+        "SELECT 'nan'::DOUBLE, 'infinity'::FLOAT, '-infinity'::DOUBLE, 1.5::FLOAT,"
+        " 170141183460469231731687303715884105727::HUGEINT, sum(i), '\\xFF\\x00a'::BLOB,"
+        " DATE '12000-01-01', DATE '0044-03-15 (BC)', INTERVAL 3 MONTH, TIMESTAMP 'infinity',"
+        " 1.25::DECIMAL(10, 2), [1, NULL], ['a'], {'n': 'nan'::DOUBLE}, MAP {'k': 1}, TIME '1:02',"
+        " uuid '00000000-0000-0000-0000-000000000001', true, NULL, 'é\u2028\u202e</script>',"
+        " '101'::BIT, 18446744073709551615::UBIGINT, ['nan'::DOUBLE]"
+        " FROM range(3) t(i)"
+    )
+    assert done.status_code == 200, done.text
+
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    ((*row,),) = json.loads(done.content, parse_constant=refuse)["rows"]
+    assert row[:6] == [None, None, None, 1.5, 2**127 - 1, 3]
+    assert row[6:12] == [
+        *("\\xFF\\x00a", "12000-01-01", "0044-03-15 (BC)", "3 months", "infinity", 1.25),
+    ]
+    assert row[12:17] == [[1, None], ["a"], "{'n': nan}", "{k=1}", "01:02:00"]
+    assert row[18:] == [True, None, "é\u2028\u202e</script>", "101", 2**64 - 1, "[nan]"]
+    assert all(not isinstance(value, float) or math.isfinite(value) for value in row)
+
+
+def test_s9_the_same_values_as_csv_and_parquet(anybody: Asker) -> None:
+    question = (
+        "SELECT sum(i) AS whole, 'nan'::DOUBLE AS nan, DATE '2024-02-29' AS day, 'x' AS day,"
+        " INTERVAL 1 DAY AS span, '\\xFF'::BLOB AS bytes, [1, 2] AS listed, NULL AS none"
+        " FROM range(3) t(i)"
+    )
+    table = pq.read_table(io.BytesIO(anybody.post(question, format="parquet").content))
+    (row,) = table.to_pylist()
+    assert (int(row["whole"]), row["day_2"], row["bytes"]) == (3, "x", b"\xff")
+    assert (row["listed"], row["span"]) == ([1, 2], "1 day")
+    text = anybody.post(question, format="csv").text
+    assert list(csv.reader(io.StringIO(text))) == [
+        ["whole", "nan", "day", "day", "span", "bytes", "listed", "none"],
+        ["3", "nan", "2024-02-29", "x", "1 day", "\\xFF", "[1, 2]", ""],
+    ]
+
+
+def test_s12_csv_is_quoted_and_formulas_are_escaped(anybody: Asker) -> None:
+    question = (
+        "SELECT DISTINCT strVal, -1 AS number, '@x' AS at, '+1' AS plus, '\ty' AS tab,"
+        " '=1'::BLOB AS blob FROM R_doc WHERE strVal LIKE '=%'"
+    )
+    done = anybody.post(question, format="csv")
+    assert done.headers["content-type"].startswith("text/csv")
+    assert done.headers["x-content-type-options"] == "nosniff"
+    assert done.headers["content-disposition"].startswith("attachment")
+    names, row = csv.reader(io.StringIO(done.text, newline=""), strict=True)
+    assert names == ["strVal", "number", "at", "plus", "tab", "blob"]
+    assert row == [f"'{FORMULA}", "-1", "'@x", "'+1", "'\ty", "'=1"]
+    named = anybody.post('SELECT 1 AS "=cmd"', format="csv").text
+    assert named.splitlines()[0] == "'=cmd"
+
+
+@pytest.mark.parametrize(
+    "name", ["documents]", 'documents"; --', "documents'--", "documents; DROP", "..", "R_T_1 x;--"]
+)
+def test_s13_no_name_reaches_another_relation(anybody: Asker, name: str) -> None:
+    quoted = name.replace('"', '""')
+    assert anybody.code(f'SELECT * FROM "{quoted}"') == "sql_unknown_relation"
+    done = anybody.client.get(f"/v1/sql/{name}")
+    assert done.status_code in {404, 405}
+
+
+def test_s4_an_answering_process_has_no_more_than_it_needs(anybody: Asker) -> None:
+    """While a question runs, its process has no files open but its snapshot and its sockets."""
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(anybody.post, "SELECT sleep_ms(900)")
+        found: set[str] | None = None
+        while found is None and not asked.done():
+            children = (child for one in _nurseries() for child in _children(int(one)))
+            found = next(filter(None, map(_opened_by, children)), None)
+        assert asked.result().status_code == 200
+    assert found is not None
+    kinds = {re.sub(r"[0-9]+", "", name) for name in found if "(deleted)" not in name}
+    assert kinds <= {"/dev/null", "socket:[]"}
+    (environment,) = {_said(nursery, "environ") for nursery in _nurseries()}
+    assert set(re.findall(r"(\w+)=", environment.decode())) == _VARIABLES
+
+
+_VARIABLES = {"PYTHONPATH", "OPENBLAS_NUM_THREADS", "LC_ALL"}
+
+
+def _nurseries() -> list[str]:
+    """The nurseries of this process."""
+    return [p for p in _children(os.getpid()) if b"xscl.usersql.nursery" in _said(p, "cmdline")]
+
+
+def _children(pid: int) -> list[str]:
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [child for task in tasks for child in (task / "children").read_text().split()]
+
+
+def _opened_by(pid: str) -> set[str] | None:
+    """What a child has open; None if it has no question: it is not nice."""
+    stat = _said(pid, "stat")
+    if not stat or stat.rsplit(b")", 1)[1].split()[16] != b"10":
+        return None
+    try:
+        return {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+    except OSError:
+        return None
+
+
+def _said(pid: str, what: str) -> bytes:
+    """What the kernel says of a process, nothing if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/{what}").read_bytes()
+    except OSError:
+        return b""

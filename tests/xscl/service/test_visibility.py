@@ -1,0 +1,136 @@
+"""Two users cannot see each other's anything (row W8): all addresses are walked.
+
+One user plants a word in everything that she can name or send.  Another one asks every address
+that there is, by the OpenAPI document: what he gets, errors included, must not have the word, nor
+the names that the engine has for what is hers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.xscl.service.conftest import Running, eventually, ok, token_of
+
+WORD = "quagga"
+FOREIGN = re.compile(r"_\d+\.")
+
+
+@pytest.fixture(scope="module")
+def planted(running: Running, operator: httpx.Client) -> dict[str, Any]:
+    """What alice has: the operator's answers say that it is there."""
+    with running.client(token_of(operator, WORD + "-user")) as alice:
+        ok(alice.put(f"/v1/streams/{WORD}", json={"lateness": "0 s"}))
+        query = f"{WORD}//{WORD}->x FOLLOWED BY{{x=y, 10 s}} {WORD}//{WORD}->y"
+        ok(alice.put(f"/v1/subscriptions/{WORD}", json={"query": query}))
+        made = f"SELECT <{WORD}>{{x}}</{WORD}> FROM {WORD}//{WORD}->x PUBLISH {WORD}-out"
+        ok(alice.put(f"/v1/subscriptions/{WORD}-made", json={"query": made}))
+        url = f"https://{WORD}.example/feed.atom"
+        feed = ok(alice.post("/v1/feeds", json={"url": url, "stream": f"{WORD}-feed"}))
+        for number, second in enumerate((1, 20, 2)):  # the last one comes late
+            name, text = f"{WORD}-{number}", f"<{WORD}>{WORD}</{WORD}>"
+            address = f"/v1/documents/{WORD}?id={name}&time={second}000000"
+            ok(alice.post(address, content=text))
+        tried = {"query": f"{WORD}//{WORD}->x"}
+        eventually(lambda: ok(alice.post("/v1/try", json=tried))["total"] == 3)
+        seen = {
+            "own": [ok(alice.get(path)) for path in ("/v1/subscriptions", "/v1/streams")],
+            "late": ok(alice.get("/v1/late")),
+        }
+        assert all(WORD in str(one) for one in seen["own"])
+        assert seen["late"]
+    # Equal work is shared: that the other user has it too changes nothing for him.
+    return {"key": feed["key"], "query": query, "made": made}
+
+
+@pytest.fixture(scope="module")
+def spy(running: Running, operator: httpx.Client) -> Iterator[httpx.Client]:
+    """Another user, who has things of his own."""
+    with running.client(token_of(operator, "spy")) as client:
+        ok(client.put("/v1/streams/mine", json={}))
+        ok(client.put("/v1/subscriptions/mine", json={"query": "mine//a->x"}))
+        yield client
+
+
+def asked(api: dict[str, Any], planted: dict[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield method, path and body of requests: every operation, with her names in it and ours."""
+    bodies: list[Any] = [
+        {"query": planted["query"]},
+        {"query": f"{WORD}//a->x", "documents": [f"{WORD}-0"]},
+        {"query": planted["query"], "documents": [f"{WORD}-0", f"{WORD}-1"]},
+        {"subscription": WORD},
+        {"subscription": WORD, "documents": [f"{WORD}-0"]},
+        {"user": f"{WORD}-user"},
+        {"tags": [WORD]},
+        {"url": f"https://{WORD}.example/feed.atom", "tags": [WORD]},
+        {},
+    ]
+    words = [WORD, f"{WORD}-made", f"{WORD}-0", planted["key"], "_1.x", "1", "mine", "00000001"]
+    for path, methods in api["paths"].items():
+        for method, operation in methods.items():
+            if operation["operationId"].startswith(("create_", "docs")):
+                continue
+            names = re.findall(r"{(\w+)}", path)
+            fillings = words if names else [""]
+            for word in fillings:
+                filled = re.sub(r"{\w+}", word, path)
+                if "requestBody" in operation and method in ("put", "post", "patch"):
+                    yield from ((method, filled, body) for body in bodies)
+                else:
+                    yield method, filled, None
+
+
+def asks_with_her_word(response: httpx.Response, body: Any) -> bool:
+    return WORD in str(response.request.url) or WORD in str(body)
+
+
+def test_w8_nothing_of_one_user_is_in_an_answer_to_another(
+    operator: httpx.Client, spy: httpx.Client, planted: dict[str, Any]
+) -> None:
+    api = ok(operator.get("/v1/openapi.json"))
+    statuses: dict[int, int] = {}
+    for method, path, body in asked(api, planted):
+        if method == "delete" and "mine" in path:
+            continue
+        with spy.stream(method.upper(), path, json=body) as response:
+            if response.headers.get("content-type", "").startswith("text/event-stream"):
+                continue
+            response.read()
+        statuses[response.status_code] = statuses.get(response.status_code, 0) + 1
+        assert response.status_code < 500, (method, path, body, response.text)
+        if response.status_code == 200 and method == "get" and "{" not in path:
+            shown = response.text.replace(str(response.request.url), "")
+            if WORD not in path:
+                assert FOREIGN.search(shown) is None, (method, path, shown)
+        if not asks_with_her_word(response, body):
+            assert WORD not in response.text, (method, path, response.text)
+        elif method == "get":
+            assert response.status_code in (400, 404, 422), (method, path, response.text)
+    assert statuses[404] > 10
+    assert statuses[200] > 5
+
+
+def test_w8_lists_and_questions_of_another_user_have_nothing_of_hers(
+    spy: httpx.Client, planted: dict[str, Any]
+) -> None:
+    """Even when he has asked for the same, by the same names."""
+    ok(spy.put(f"/v1/streams/{WORD}", json={}))
+    ok(spy.put(f"/v1/subscriptions/{WORD}", json={"query": planted["query"]}))
+    ok(spy.put(f"/v1/subscriptions/{WORD}-made", json={"query": planted["made"]}))
+    for name in (WORD, f"{WORD}-made"):
+        assert ok(spy.post("/v1/try", json={"subscription": name}))["total"] == 0
+        text = ok(spy.get(f"/v1/subscriptions/{name}/explain"))["text"]
+        assert "shared by 1 equal subscription" in text
+        assert FOREIGN.search(text) is None
+    for number in range(3):
+        asked = {"subscription": f"{WORD}-made", "documents": [f"{WORD}-{number}"]}
+        answer = spy.post("/v1/why", json=asked)
+        assert answer.json()["code"] == "unknown_document"
+    assert ok(spy.get("/v1/late")) == []
+    assert ok(spy.get("/v1/rejected"))["items"] == []
+    assert ok(spy.get("/v1/feeds"))["items"] == []
+    assert f"{WORD}-user" not in spy.get("/v1/tokens").text

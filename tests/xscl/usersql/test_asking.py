@@ -1,0 +1,272 @@
+"""Questions beside an engine that goes on: what snapshots show, and what happens to processes."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from feeds.documents import Document
+from xscl.engine import Engine
+from xscl.relations import PUBLIC
+from xscl.store import Store
+from xscl.usersql import UserSql, Viewer, asking
+from xscl.usersql.errors import Busy, NotSelect, Refused, Unavailable
+from xscl.usersql.snapshot import publish
+
+ECHO = "S//a->x FOLLOWED BY{x=y, 1000 s} S//a->y"
+CHAIN = "(S//a->x FOLLOWED BY{x=y, 10 s} S//a->y) FOLLOWED BY{y=z, 10 s} S//a->z"
+
+
+def documents(first: int, count: int, stream: str = "S") -> list[Document]:
+    return [Document(stream, f"d{n}", n, b"<a>hi</a>") for n in range(first, first + count)]
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    with Engine() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[tuple[Engine, UserSql]]:
+    """One engine and one nursery for all tests that only add to them."""
+    with Engine() as engine, UserSql(engine) as sql:
+        engine.subscribe("echo", ECHO)
+        yield engine, sql
+
+
+def test_a_snapshot_shows_what_the_engine_shows(
+    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every relation: the operator's answer is that of the engine's own SQL."""
+    engine, sql = shared
+    monkeypatch.setattr(asking, "SOONEST", 0.0)
+    monkeypatch.setattr(asking, "LATEST", 0.0)
+    engine.subscribe("chain", CHAIN)
+    engine.subscribe("distinct", "SELECT DISTINCT * FROM S//a->x JOIN{x=y, 5 s} S//a->y")
+    engine.push([*documents(1, 4), Document("S", "broken", 9, b"<a>"), *documents(1, 1, "T")])
+    engine.push(documents(10, 3))
+    seen = 0
+    for name in [*PUBLIC, "R_T_1", "R_out_1"]:
+        expected = engine.sql(f"SELECT * FROM {name}").to_pylist()
+        answer = sql.ask(f"SELECT * FROM {name}")
+        names = [column.name for column in answer.columns]
+        found = [dict(zip(names, row, strict=True)) for row in answer.rows()]
+        assert sorted(map(str, found)) == sorted(map(str, expected)), name
+        seen += len(found) > 0
+    assert seen >= len(PUBLIC) * 2 // 3
+
+
+def test_s11_never_half_a_batch(
+    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While batches of seven come, each answer has whole batches, and what belongs to them."""
+    engine, sql = shared
+    monkeypatch.setattr(asking, "SOONEST", 0.0)
+    monkeypatch.setattr(asking, "LATEST", 0.0)
+    engine.stream("W")
+    engine.subscribe("each", "W//a->x")
+    stop = threading.Event()
+
+    def push() -> None:
+        at = 0
+        while not stop.is_set():
+            engine.push([Document("W", f"w{at + n}", 100 + at, b"<a>x</a>") for n in range(7)])
+            at += 7
+            time.sleep(0.01)
+
+    pushing = threading.Thread(target=push)
+    pushing.start()
+    try:
+        counts = set()
+        for _ in range(12):
+            answer = sql.ask(
+                "SELECT (SELECT count(*) FROM documents WHERE list_contains(streams, 'W')),"
+                " (SELECT count(*) FROM matches WHERE subscription = 'each'),"
+                " (SELECT count(*) FROM documents WHERE list_contains(streams, 'W'))"
+            )
+            ((first, matches, again),) = answer.rows()
+            assert first % 7 == 0
+            assert first == matches == again
+            counts.add(first)
+    finally:
+        stop.set()
+        pushing.join()
+    assert len(counts) > 3
+
+
+def test_s11_staleness_is_shown_and_bounded(
+    shared: tuple[Engine, UserSql], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine, sql = shared
+    clock = itertools.count(asking._now(), 700_000)  # so much time passes with every look
+    monkeypatch.setattr(asking, "_now", lambda: next(clock))
+    question, viewer = "SELECT count(*) FROM documents", Viewer(7)
+    before = sql.ask(question, viewer)
+    same = sql.ask(question, viewer)
+    assert (same.as_of.taken, same.rows()) == (before.as_of.taken, before.rows())
+    assert same.as_of.age > before.as_of.age
+    engine.push([Document("late", "late", 1, b"<a/>")])
+    ages = []
+    for _ in range(40):
+        answer = sql.ask(question, viewer)
+        if answer.rows() != before.rows():
+            break
+        ages.append(answer.as_of.age)
+    assert answer.rows()[0][0] == before.rows()[0][0] + 1
+    assert ages == sorted(ages)
+    assert max(ages, default=0) <= asking.LATEST
+
+
+def test_a_look_does_not_wait_for_a_long_push(engine: Engine) -> None:
+    """While a push holds the engine, a look sees what was before it."""
+    engine.subscribe("echo", ECHO)
+    engine.push(documents(1, 2))
+    store = engine.store()
+    with engine.look(store) as look:
+        assert look.streams.num_rows == 1  # which is at hand from now on
+    inside, leave = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with engine._changing():
+            engine._take([(one, None) for one in documents(3, 1)])
+            inside.set()
+            leave.wait(10)
+            engine._finish()
+
+    holding = threading.Thread(target=hold)
+    holding.start()
+    try:
+        assert inside.wait(10)
+        snapshot = publish(engine, store, Viewer(), None, 1)
+        assert snapshot.as_of.position == 1
+        assert not leave.is_set()
+    finally:
+        leave.set()
+        holding.join()
+    later = publish(engine, store, Viewer(), None, 1)
+    assert later.as_of.position == 3
+    snapshot.close()
+    later.close()
+    store.close()
+
+
+def test_whoever_is_killed_is_replaced(shared: tuple[Engine, UserSql]) -> None:
+    """The child that is ready, and the nursery with it."""
+    _, sql = shared
+    assert sql.ask("SELECT 1").rows() == [[1]]
+    nursery = sql._nursery
+    assert nursery is not None
+    for pid in _children(nursery.pid):
+        os.kill(pid, signal.SIGKILL)
+    assert sql.ask("SELECT 2").rows() == [[2]]
+    os.kill(nursery.pid, signal.SIGKILL)
+    assert _within_a_minute(lambda: not nursery.alive)
+    assert sql.ask("SELECT 3").rows() == [[3]]
+    assert sql._nursery is not nursery
+
+
+def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
+    _, sql = shared
+    codes: list[str] = []
+
+    def ask() -> None:
+        try:
+            sql.ask("SELECT sleep_ms(1500)")
+        except Refused as error:
+            codes.append(error.code)
+
+    assert sql.ask("SELECT 1").rows() == [[1]]
+    nursery = sql._nursery
+    assert nursery is not None
+    asked = threading.Thread(target=ask)
+    asked.start()
+    while asked.is_alive():  # the child of the question before may still be ending
+        for pid in _busy(nursery.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSEGV)
+        time.sleep(0.01)
+    assert codes == ["sql_too_large"]
+    assert sql.ask("SELECT 1").rows() == [[1]]
+
+
+def test_without_room_for_a_snapshot_the_one_before_is_shown(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk (C7): an older answer with its age, or a clear error if there is none."""
+
+    def full(engine: Engine, store: Store, viewer: Viewer, directory: Path, now: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(asking, "SOONEST", 0.0)
+    monkeypatch.setattr(asking, "LATEST", 0.0)
+    with UserSql(engine, tmp_path) as sql:
+        assert sql.ask("SELECT count(*) FROM documents").rows() == [[0]]
+        engine.push(documents(1, 1))
+        monkeypatch.setattr(asking, "publish", full)
+        answer = sql.ask("SELECT count(*) FROM documents")
+        assert answer.rows() == [[0]]
+        assert answer.as_of.age > 0
+        with pytest.raises(Unavailable, match="no snapshot can be written"):
+            sql.ask("SELECT 1", Viewer(3))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_asked(shared: tuple[Engine, UserSql]) -> None:
+    _, sql = shared
+    with pytest.raises(NotSelect, match="can be encoded"):
+        sql.ask("SELECT '\ud800'")
+    with pytest.raises(Refused, match="rows is 0"):
+        sql.ask("SELECT 1", rows=0)
+
+
+def test_after_close_nothing_is_answered(engine: Engine) -> None:
+    sql = UserSql(engine)
+    sql.close()
+    with pytest.raises(Unavailable):
+        sql.ask("SELECT 1")
+    sql.close()
+
+
+def test_too_many_at_once_are_told_so(engine: Engine) -> None:
+    """Each asker may wait with a few questions only, so that nobody fills all places."""
+    with UserSql(engine) as sql:
+        asker = sql._askers[5] = asking._Asker()
+        asker.here = sql.limits.waiting + 1
+        with pytest.raises(Busy):
+            sql.ask("SELECT 1", Viewer(5))
+
+
+def _children(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(child) for child in text.split()]
+
+
+def _busy(pid: int) -> list[int]:
+    """The children that have a question: they are nice."""
+    found = []
+    for child in _children(pid):
+        try:
+            stat = Path(f"/proc/{child}/stat").read_text()
+        except OSError:
+            continue
+        if stat.rsplit(")", 1)[1].split()[16] == "10":
+            found.append(child)
+    return found
+
+
+def _within_a_minute(happens: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 60
+    while not happens():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.01)
+    return True

@@ -1,0 +1,166 @@
+"""What records of files are as events: the types of their values, and when they were.
+
+Types are those of a schema, or inferred from all records of a stream: int, float, bool, else str;
+nothing is null.  What a file writes as text, as JSON's strings are, stays text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from math import isfinite
+
+from cep_core import Schema
+from xscl.cli.eventfiles import Record, Unread, Value
+from xscl.cli.inputs import instant
+from xscl.cli.output import Misuse, one_line
+
+SECOND = 1_000_000
+UNITS: Mapping[str, Fraction] = {
+    "ns": Fraction(1, 1_000),
+    **dict.fromkeys(("us", "usec"), Fraction(1)),
+    **dict.fromkeys(("ms", "msec"), Fraction(1_000)),
+    **dict.fromkeys(("s", "sec"), Fraction(SECOND)),
+}
+_SINCE_1970 = {"seconds": 10**8, "milliseconds": 10**11, "nanoseconds": 10**17}  # 1973 and later
+_MICROSECONDS_SINCE_1970 = 10**14
+TIMES = ("time", "timestamp", "t1")
+BEGIN = "t0"
+_WORDS = {"true": True, "false": False}
+
+# -- types ---------------------------------------------------------------------------------
+
+
+def inferred(records: Iterable[Record], without: Sequence[str]) -> Schema:
+    """Return the schema of records: the columns in order of appearance, with their types."""
+    kinds: dict[str, set[type]] = {}
+    for record in records:
+        for name, value in record.values.items():
+            if name not in without:
+                found = kinds.setdefault(name, set())
+                found |= {str} if record.typed and isinstance(value, str) else _kinds(value)
+    return Schema(tuple(kinds), tuple(map(_common, kinds.values())))
+
+
+def _kinds(value: Value) -> set[type]:
+    """Return the types that a value may have."""
+    if value is None:
+        return set()
+    if not isinstance(value, str):
+        return {type(value)}
+    if value[:1] in ("0", "-", "+") and not _NUMBER.fullmatch(value):
+        return {str}  # as 007 is: a name that is made of digits
+    return {next((k for k in (int, float, bool) if _parsed(value, k) is not None), str)}
+
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
+
+
+def _common(kinds: set[type]) -> type:
+    """Return the type for values of several."""
+    if len(kinds) == 1:
+        return next(iter(kinds))
+    return float if kinds == {int, float} else str
+
+
+def _parsed(text: str, kind: type) -> Value:
+    """Return a text as a value of a type, None if it is none."""
+    if kind in (int, float) and "_" in text:
+        return None
+    try:
+        match kind.__name__:
+            case "int":
+                return int(text)
+            case "float":
+                number = float(text)
+                return number if isfinite(number) else None
+            case "bool":
+                return _WORDS.get(text.lower())
+            case _:
+                return text
+    except ValueError:
+        return None
+
+
+def typed(record: Record, schema: Schema) -> tuple[Value, ...] | Unread:
+    """Return a record's values under a schema; what it lacks is null."""
+    found: list[Value] = []
+    for name, kind in zip(schema.names, schema.types, strict=True):
+        value = record.values.get(name)
+        if isinstance(value, str) and kind is not str:
+            made = _parsed(value, kind)
+            if made is None:
+                said = one_line(repr(value), 60)
+                return Unread(record.place, f"{name} is {said}, not of type {kind.__name__}")
+            value = made
+        elif value is not None and kind is str and not isinstance(value, str):
+            value = json.dumps(value)
+        found.append(value)
+    fault = schema.fault(found)
+    return tuple(found) if fault is None else Unread(record.place, fault)
+
+
+# -- times ---------------------------------------------------------------------------------
+
+
+def time_column(records: Sequence[Record], asked: str | None, stream: str) -> str | None:
+    """Return the column with the times of records, None if they have none."""
+    names = {name for record in records for name in record.values}
+    if asked is None:
+        return next((name for name in TIMES if name in names), None)
+    if asked not in names:
+        columns = ", ".join(sorted(names))
+        raise Misuse(f"{stream} has no column {asked}", hint=f"there are {columns}")
+    return asked
+
+
+def doubt(records: Iterable[Record], column: str | None) -> str | None:
+    """Return why times in numbers may be no microseconds, None if nothing speaks against it."""
+    if column is None:
+        return None
+    times = [time for record in records if (time := _number(record.values.get(column))) is not None]
+    if not times:
+        return None
+    least, most = min(times), max(times)
+    for unit, since in _SINCE_1970.items():
+        if since <= least and most < 1_000 * since:
+            return f"they look like {unit} since 1970"
+    if least < most < least + SECOND and abs(most) < _MICROSECONDS_SINCE_1970:
+        return f"all of them are within {one_line(repr(most - least))} of one another"
+    return None
+
+
+def interval(record: Record, column: str | None, unit: Fraction) -> tuple[int, int] | Unread:
+    """Return when a record begins and ends, in ticks; without times they come one a second."""
+    if column is None:
+        time = record.number * SECOND
+        return time, time
+    end = _ticks(record.values.get(column), unit)
+    begin = end
+    if column != BEGIN and record.values.get(BEGIN) is not None:
+        begin = _ticks(record.values[BEGIN], unit)
+    if end is None or begin is None:
+        wrong = record.values.get(column if end is None else BEGIN)
+        return Unread(record.place, f"{one_line(repr(wrong), 60)} is no time")
+    return begin, end
+
+
+def _ticks(value: Value, unit: Fraction) -> int | None:
+    number = _number(value)
+    if number is not None:
+        return round(Fraction(number) * unit)
+    try:
+        return instant(value) if isinstance(value, str) else None
+    except Misuse:
+        return None
+
+
+def _number(value: Value) -> int | float | None:
+    """Return a value that is a finite number, or is written as one."""
+    if isinstance(value, str):
+        value = _parsed(value, int) or _parsed(value, float)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return value if isfinite(value) else None

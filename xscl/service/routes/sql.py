@@ -1,0 +1,130 @@
+"""SQL: `POST /v1/sql`, and what to begin with: `GET /v1/sql/examples`, `/v1/sql/relations`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.usersql import Answer, Form, Limits, Viewer
+from xscl.usersql.examples import EXAMPLES
+
+router = APIRouter(prefix="/sql", tags=["sql"])
+
+_LIMITS = Limits()
+_TYPES = {
+    Form.CSV: "text/csv; charset=utf-8; header=present",
+    Form.PARQUET: "application/vnd.apache.parquet",
+}
+
+
+class Question(BaseModel):
+    """One SELECT, and how to answer it."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"example": {"query": "SELECT * FROM matches LIMIT 20"}},
+    )
+
+    query: str = Field(description=f"One SELECT of at most {_LIMITS.text:,} characters.")
+    format: Form = Field(Form.JSON, description="How rows are written.")
+    rows: int = Field(
+        _LIMITS.rows, ge=1, le=_LIMITS.most_rows, description="The most rows to answer with."
+    )
+
+
+class ColumnShown(BaseModel):
+    """A column, with DuckDB's name of its type."""
+
+    name: str
+    type: str
+
+
+class AsOfShown(BaseModel):
+    """The moment that an answer shows: a boundary between two batches.
+
+    `position` is that of the last match, `clock` the latest event time and `taken` the time of day,
+    both in microseconds; `age` in seconds.
+    """
+
+    position: int
+    clock: int | None
+    taken: int
+    age: float
+
+
+class Rows(BaseModel):
+    """An answer: `truncated` says that there are more rows."""
+
+    columns: list[ColumnShown]
+    rows: list[list[Any]]
+    count: int
+    truncated: bool
+    seconds: float
+    as_of: AsOfShown
+
+
+class ExampleShown(BaseModel):
+    """A question to begin with."""
+
+    title: str
+    query: str
+
+
+@router.post(
+    "",
+    summary="Ask with one SELECT",
+    response_model=Rows,
+    responses={200: {"content": {"text/csv": {}, "application/vnd.apache.parquet": {}}}},
+)
+def ask(question: Question, here: Here, who: Who) -> Response:
+    """Answers one SELECT over the public relations, as far as you may see them.
+
+    It is stopped after 2 s and 5 MB. What it shows is the state between two batches, at most ten
+    seconds old: `as_of` says which. In JSON, times, intervals and bytes are text, NaN and infinite
+    numbers null. In CSV a text that a spreadsheet would run as a formula begins with an apostrophe.
+    """
+    answer = here.sql.ask(question.query, viewer(who), form=question.format, rows=question.rows)
+    if question.format is Form.JSON:
+        return Response(_document(answer), media_type="application/json")
+    headers = {
+        "XSCL-As-Of": json.dumps(asdict(answer.as_of)),
+        "XSCL-Truncated": str(answer.truncated).lower(),
+        "Content-Disposition": f'attachment; filename="answer.{question.format.value}"',
+    }
+    return Response(answer.body, media_type=_TYPES[question.format], headers=headers)
+
+
+@router.get("/examples", summary="Questions to begin with")
+def examples(who: Who) -> list[ExampleShown]:
+    """Shows questions that can be asked as they are."""
+    return [ExampleShown(title=one.title, query=one.query) for one in EXAMPLES]
+
+
+@router.get("/relations", summary="What can be asked for", response_model=Rows)
+def relations(here: Here, who: Who) -> Response:
+    """Shows all relations with their columns and what they are."""
+    answer = here.sql.ask("SELECT * FROM relations", viewer(who), rows=_LIMITS.most_rows)
+    return Response(_document(answer), media_type="application/json")
+
+
+def viewer(who: Account) -> Viewer:
+    """Return an account as far as seeing goes."""
+    return Viewer(who.number)
+
+
+def _document(answer: Answer) -> bytes:
+    """Return an answer as JSON; its rows are so already."""
+    head = {
+        "columns": [asdict(column) for column in answer.columns],
+        "count": answer.count,
+        "truncated": answer.truncated,
+        "seconds": answer.seconds,
+        "as_of": asdict(answer.as_of),
+    }
+    return json.dumps(head).encode()[:-1] + b', "rows": ' + answer.body + b"}"
