@@ -91,7 +91,7 @@ class Service:
         ):
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(asked(engine.retention, *asked_now))
-            looks = Looks(store, home)
+            looks = Looks(store, home, engine=engine)
             self._report(looks)
             with self._answering(engine, spool):
                 self._report(looks)

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import time
+
 from fastapi import FastAPI
 
 from xscl.service import problems
 from xscl.service.dependencies import Guesses
 from xscl.service.guard import Guard
 from xscl.service.installation import Installation
+from xscl.service.metrics import Counting
 from xscl.service.routes import (
     ask,
     describing,
     documents,
     feeds,
+    metrics,
     sql,
     state,
     streams,
@@ -27,6 +31,7 @@ ROUTERS = (
     streams.router,
     ask.router,
     sql.router,
+    metrics.router,
     state.router,
     tokens.router,
 )
@@ -50,4 +55,5 @@ def create_app(installation: Installation) -> FastAPI:
         app.include_router(router, prefix="/v1")
     app.include_router(describing.router)
     app.add_middleware(Guard, settings=installation.settings)
+    app.add_middleware(Counting, metrics=installation.metrics, clock=time.monotonic)
     return app
