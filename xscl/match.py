@@ -68,9 +68,21 @@ class Match:
         return self._subscription.name
 
     @property
+    def number(self) -> int:
+        """The number of the subscription: the order of registration."""
+        return self._subscription.number
+
+    @property
     def documents(self) -> tuple[str, ...]:
         """The ids of the documents, in the order of the query's blocks."""
         return tuple(document.id for document in self._result.present)
+
+    @property
+    def trees(self) -> list[tuple[str, Tree]]:
+        """The documents by id, as numbered nodes; none of a row."""
+        ids = set(self.documents)
+        present = self._result.present
+        return [(one.id, self._tree(one)) for one in present if one.id in ids]
 
     @property
     def t0(self) -> int:

@@ -13,20 +13,28 @@ from xscl.service.installation import Installation
 from xscl.service.metrics import Counting
 from xscl.service.routes import (
     ask,
+    deliveries,
     describing,
     documents,
+    events,
     feeds,
+    matches,
     metrics,
     sql,
     state,
     streams,
     subscriptions,
+    syndication,
     tokens,
 )
 
 ROUTERS = (
     subscriptions.router,
     documents.router,
+    matches.router,
+    events.router,
+    deliveries.router,
+    syndication.router,
     feeds.router,
     streams.router,
     ask.router,
@@ -54,6 +62,7 @@ def create_app(installation: Installation) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router, prefix="/v1")
     app.include_router(describing.router)
+    app.include_router(syndication.secret_router)
     app.add_middleware(Guard, settings=installation.settings)
     app.add_middleware(Counting, metrics=installation.metrics, clock=time.monotonic)
     return app

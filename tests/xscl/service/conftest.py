@@ -41,7 +41,8 @@ class Running:
 def serving(home: Home, settings: Settings = ANY_PORT) -> Iterator[Running]:
     """Run a service on a data directory while the block runs."""
     there = threading.Event()
-    serving = Serving(spark=False, look=0.05, listen=replace(settings, port=0))
+    listen = replace(settings, port=0)
+    serving = Serving(spark=False, look=0.05, fetching=settings.fetching, listen=listen)
     service = Service(home, serving, lambda matches: None, lambda address: there.set())
     failed: list[BaseException] = []
 

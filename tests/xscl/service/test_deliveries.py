@@ -1,0 +1,223 @@
+"""Endpoints over HTTP, and matches page by page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.xscl.delivery.receiver import Receiver, receiving, status
+from tests.xscl.service.conftest import Running, eventually, serving, token_of
+from tests.xscl.service.test_events import kept, send, subscribed
+from xscl.delivery.signature import verify
+from xscl.following import Fetching
+from xscl.home import Home
+from xscl.service.installation import Settings
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Iterator[Running]:
+    """A service that may reach the receiver."""
+    fetching = Fetching((f"127.0.0.1:{receiver.port}",))
+    home = Home(tmp_path_factory.mktemp("service") / "data")
+    with serving(home, Settings(fetching=fetching)) as found:
+        yield found
+
+
+def made(client: httpx.Client, at: str, **wanted: Any) -> dict[str, Any]:
+    answer = client.post(f"{at}/endpoints", json=wanted)
+    assert answer.status_code == 201, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def test_a_webhook_from_its_making_to_its_end(operator: httpx.Client, receiver: Receiver) -> None:
+    at = subscribed(operator, "hooked")
+    endpoint = made(operator, at, kind="webhook", url=receiver.url("/hooked"))
+    one = f"{at}/endpoints/{endpoint['id']}"
+    assert endpoint["secret"].startswith("whsec_")
+    assert "secret" not in operator.get(one).json()
+    send(operator, 1)
+    eventually(lambda: len(receiver.at("/hooked")) == 1)
+    (got,) = receiver.at("/hooked")
+    verify(endpoint["secret"], got.headers, got.body, int(got.headers["webhook-timestamp"]))
+    assert [got.id] == kept(operator, at)
+
+    new = operator.post(f"{one}:rotate").json()["secret"]
+    assert operator.patch(one, json={"state": "paused"}).json()["state"] == "paused"
+    send(operator, 2)
+    eventually(lambda: len(kept(operator, at)) == 2)
+    assert operator.patch(one, json={"state": "active"}).json()["state"] == "active"
+    eventually(lambda: len(receiver.at("/hooked")) == 2)
+    got = receiver.at("/hooked")[1]
+    for secret in (new, endpoint["secret"]):
+        verify(secret, got.headers, got.body, int(got.headers["webhook-timestamp"]))
+
+    moved = operator.patch(one, json={"url": receiver.url("/moved"), "grouped": False})
+    assert moved.json()["to"]["url"] == receiver.url("/moved")
+    assert moved.json()["to"]["grouped"] is False
+    send(operator, 3)
+    eventually(lambda: len(receiver.at("/moved")) == 1)
+    listed = operator.get(f"{at}/endpoints").json()
+    assert [(e["id"], e["state"], e["failures"]) for e in listed] == [(endpoint["id"], "active", 0)]
+    assert operator.delete(one).status_code == 204
+    assert operator.get(one).status_code == 404
+    assert operator.delete(at).status_code == 204
+
+
+def test_dead_letters_are_listed_and_tried_again(
+    operator: httpx.Client, receiver: Receiver
+) -> None:
+    at = subscribed(operator, "gone")
+    receiver.does("/gone", status(410))
+    one = f"{at}/endpoints/{made(operator, at, kind='webhook', url=receiver.url('/gone'))['id']}"
+    send(operator, 10)
+    eventually(lambda: operator.get(one).json()["state"] == "disabled")
+    assert "410" in operator.get(one).json()["note"]
+    refused = operator.post(f"{one}:replay", json={})
+    assert (refused.status_code, refused.json()["code"]) == (409, "endpoint_not_active")
+    assert operator.get(f"{one}/letters").json() == []
+    receiver.does("/gone", status(204))
+    operator.patch(one, json={"state": "active"})
+    eventually(lambda: len(receiver.at("/gone")) == 2)
+    assert len(set(receiver.ids("/gone"))) == 1
+    assert operator.post(f"{one}:replay", json={}).json() == {"letters": 0}
+
+
+def test_a_file_and_a_mail(running: Running, operator: httpx.Client) -> None:
+    at = subscribed(operator, "filed")
+    made(operator, at, kind="file", name="filed.jsonl")
+    mail = made(operator, at, kind="mail", to="reader@example.org", every="1 h")
+    assert mail["secret"] is None
+    assert mail["to"]["every"] == 3600
+    send(operator, 20, 21)
+    file = running.home.files / "filed.jsonl"
+    eventually(lambda: file.exists() and len(file.read_text().splitlines()) == 2)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "code"),
+    [
+        ({"kind": "webhook", "url": "http://10.0.0.1/"}, "url_private"),
+        ({"kind": "webhook", "url": "http://[::1]/"}, "url_private"),
+        ({"kind": "webhook", "url": "http://169.254.169.254/latest"}, "url_private"),
+        ({"kind": "webhook", "url": "http://127.1/"}, "url_private"),
+        ({"kind": "webhook", "url": "http://example.org:6379/"}, "url_port"),
+        ({"kind": "webhook", "url": "gopher://example.org/"}, "url_scheme"),
+        ({"kind": "webhook", "url": "file:///etc/passwd"}, "url_scheme"),
+        ({"kind": "webhook", "url": "http://a\\@b/"}, "url_invalid"),
+        ({"kind": "webhook", "url": "http://8.8.8.8/", "secret": "short"}, "invalid_request"),
+        ({"kind": "mail", "to": "a@b, c@d"}, "invalid_request"),
+        ({"kind": "mail", "to": "a@b\r\nBcc: c@d"}, "invalid_request"),
+        ({"kind": "mail", "to": "a@b", "every": "8 d"}, "invalid_request"),
+        ({"kind": "mail", "to": "a@b", "every": "soon"}, "query"),
+        ({"kind": "file", "name": "../state.duckdb"}, "invalid_request"),
+        ({"kind": "pigeon"}, "invalid_request"),
+        ({"kind": "file", "name": "x", "other": 1}, "invalid_request"),
+        ({"kind": "file", "name": "x", "after": -1}, "invalid_request"),
+    ],
+)
+def test_w1_w5_what_cannot_be_delivered_to_is_refused(
+    operator: httpx.Client, wanted: dict[str, Any], code: str
+) -> None:
+    at = subscribed(operator, "refusing")
+    refused = operator.post(f"{at}/endpoints", json=wanted)
+    assert (refused.status_code, refused.json()["code"]) == (422, code)
+    assert operator.get(f"{at}/endpoints").json() == []
+
+
+def test_w8_nobody_reaches_what_is_anothers(
+    running: Running, operator: httpx.Client, receiver: Receiver
+) -> None:
+    with (
+        running.client(token_of(operator, "alice")) as alice,
+        running.client(token_of(operator, "bob")) as bob,
+    ):
+        at = subscribed(alice, "mine", "Own//item->i")
+        subscribed(bob, "mine", "Own//item->i")
+        hers = made(alice, at, kind="webhook", url=receiver.url("/alice"))
+        one = f"{at}/endpoints/{hers['id']}"
+        for answer in (
+            bob.get(one),
+            bob.patch(one, json={"state": "paused"}),
+            bob.delete(one),
+            bob.post(f"{one}:rotate"),
+            bob.post(f"{one}:replay", json={}),
+            bob.get(f"{one}/letters"),
+        ):
+            assert (answer.status_code, answer.json()["code"]) == (404, "unknown_endpoint")
+        assert bob.get(f"{at}/endpoints").json() == []
+        refused = alice.post(f"{at}/endpoints", json={"kind": "file", "name": "x"})
+        assert (refused.status_code, refused.json()["code"]) == (403, "operator_only")
+        send(alice, 5, stream="Own")
+        eventually(lambda: len(receiver.at("/alice")) == 1)
+        (got,) = receiver.at("/alice")
+        assert b"_1." not in got.body
+        assert got.data["subscription"] == "mine"
+        assert got.data["sources"][0]["document"] == "d5"
+        assert bob.get(f"{at}/matches").json()["matches"] == []
+
+
+def test_w19_secrets_are_shown_once(
+    running: Running, operator: httpx.Client, receiver: Receiver
+) -> None:
+    at = subscribed(operator, "secret")
+    url = receiver.url("/secret?token=s3cr3t").replace("//", "//me:pa55@")
+    endpoint = made(operator, at, kind="webhook", url=url)
+    assert "s3cr3t" not in str(endpoint["to"])
+    one = f"{at}/endpoints/{endpoint['id']}"
+    answers = [operator.get(path).text for path in (one, f"{at}/endpoints", f"{one}/letters", at)]
+    backup = running.home.path.parent / "copy.xscl"
+    assert running.service._outbox is not None
+    running.service._outbox._engine.backup(backup)
+    assert backup.stat().st_size > 1_000
+    files = [p for p in running.home.path.rglob("*") if p.is_file() and p.name != "secrets.json"]
+    texts = [text.encode() for text in answers] + [p.read_bytes() for p in (backup, *files)]
+    for hidden in (endpoint["secret"].removeprefix("whsec_"), "s3cr3t", "pa55"):
+        assert not any(hidden.encode() in text for text in texts)
+
+
+def test_matches_by_page_while_others_come(operator: httpx.Client) -> None:
+    at = subscribed(operator, "paged", "Paged//item->i")
+    send(operator, *range(7), stream="Paged")
+    eventually(lambda: len(kept(operator, at)) == 7)
+    newest: list[str] = []
+    following = "limit=3"
+    while following:
+        page = operator.get(f"{at}/matches?{following}").json()
+        newest += [match["id"] for match in page["matches"]]
+        following = page["next"]
+        send(operator, 100 + len(newest), stream="Paged")
+    assert newest == kept(operator, at)[6::-1]
+
+
+def test_all_matches_by_page(operator: httpx.Client) -> None:
+    for name in ("both", "too"):
+        subscribed(operator, name, "Both//item->i")
+    send(operator, *range(4), stream="Both")
+    eventually(lambda: len(kept(operator, "/v1/subscriptions/both")) == 4)
+    found: list[tuple[str, str]] = []
+    following = "limit=3"
+    while following and len(found) < 8:
+        page = operator.get(f"/v1/matches?{following}").json()
+        found += [(one["subscription"], one["id"]) for one in page["matches"]]
+        following = page["next"]
+    assert [name for name, _ in found[:8]] == ["too", "both"] * 4
+    assert len(set(found)) == len(found)
+
+
+@pytest.mark.parametrize(
+    "query", ["limit=0", "limit=1001", "after=-1", "before=x", "after=1" + "0" * 20]
+)
+def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
+    at = subscribed(operator, "limited")
+    refused = operator.get(f"{at}/matches?{query}")
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")

@@ -1,0 +1,239 @@
+"""Matches as they come, over HTTP: nothing is missing and nothing comes twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import Message
+
+from tests.xscl.delivery.receiver import EACH, Sending
+from tests.xscl.service.conftest import Running, eventually, serving
+from tests.xscl.service.listening import listening
+from xscl.delivery.listening import Wish
+from xscl.delivery.outbox import Outbox, Ways
+from xscl.engine import Engine
+from xscl.home import Home
+from xscl.pages import LAST
+from xscl.secrets import Secrets
+from xscl.service.routes.events import EventStream, Patience
+
+QUERY = "S//item->i"
+
+
+def send(client: httpx.Client, *numbers: int, stream: str = "S", text: str = "") -> None:
+    for number in numbers:
+        xml = f"<item><title>Item {number}</title><text>{text}</text></item>"
+        sent = client.post(f"/v1/documents/{stream}", params={"id": f"d{number}"}, content=xml)
+        assert sent.status_code == 202, sent.text
+
+
+def subscribed(client: httpx.Client, name: str, query: str = QUERY) -> str:
+    made = client.put(f"/v1/subscriptions/{name}", json={"query": query})
+    assert made.status_code in (200, 201), made.text
+    return f"/v1/subscriptions/{name}"
+
+
+def kept(client: httpx.Client, at: str) -> list[str]:
+    found: list[str] = []
+    following = "limit=3&after=0"
+    while following:
+        page = client.get(f"{at}/matches?{following}").json()
+        found += [match["id"] for match in page["matches"]]
+        following = page["next"]
+    return found
+
+
+def test_events_come_and_go_on_where_they_were(operator: httpx.Client) -> None:
+    at = subscribed(operator, "live")
+    with listening(operator, f"{at}/events") as listener:
+        send(operator, 1, 2, 3)
+        first = listener.take(3)
+    send(operator, 4, 5)
+    eventually(lambda: len(kept(operator, at)) == 5)
+    with listening(operator, f"{at}/events", first[1].id) as listener:
+        again = listener.take(3)
+        send(operator, 6)
+        again += listener.take(1)
+    ids = [event.data["data"]["id"] for event in first[:2] + again]
+    assert ids == kept(operator, at)
+    assert {event.name for event in first} == {"match"}
+    assert first[0].data["data"]["sources"][0]["title"] == "Item 1"
+
+
+def test_events_of_all_go_on_within_one_result(operator: httpx.Client) -> None:
+    """Subscriptions that share a result have matches at one position."""
+    for name in ("one", "two", "three"):
+        subscribed(operator, name, "Shared//item->i")
+    with listening(operator, "/v1/events?after=0") as listener:
+        send(operator, 1, 2, stream="Shared")
+        seen = []
+        while len(seen) < 6:
+            event = listener.next()
+            if event.data["data"]["subscription"] in ("one", "two", "three"):
+                seen.append(event)
+    assert len({event.id for event in seen}) == 6
+    with listening(operator, "/v1/events", seen[0].id) as listener:
+        again = listener.take(5)
+    assert [event.id for event in again] == [event.id for event in seen[1:]]
+
+
+def test_w8_events_are_ones_own(
+    operator: httpx.Client, alice: httpx.Client, bob: httpx.Client
+) -> None:
+    for user in (alice, bob):
+        subscribed(user, "mine", "Shared//item->i")
+    assert bob.get("/v1/subscriptions/live/events").status_code == 404
+    with listening(alice, "/v1/events") as hers, listening(bob, "/v1/events") as his:
+        send(operator, 77, stream="Shared")
+        (a,), (b,) = hers.take(1), his.take(1)
+    assert a.data["data"]["subscription"] == b.data["data"]["subscription"] == "mine"
+    assert a.data["data"]["id"] != b.data["data"]["id"]
+
+
+@pytest.mark.parametrize("last", ["x", "-1", "1-", "1" * 30, "1-2-3", "٣"])
+def test_an_id_that_is_none_is_refused(operator: httpx.Client, last: str) -> None:
+    refused = operator.get("/v1/events", headers={"Last-Event-ID": last.encode()})
+    assert refused.status_code == 422
+    assert refused.json()["code"] == "last_event_id"
+
+
+def test_an_id_of_the_future_waits(operator: httpx.Client) -> None:
+    at = subscribed(operator, "future")
+    with listening(operator, f"{at}/events", "100000000"):
+        send(operator, 100)
+
+
+def test_who_listens_is_told_of_the_end(place: Home) -> None:
+    began = 0.0
+    with ExitStack() as stack:
+        with serving(place) as running:
+            client = stack.enter_context(running.client())
+            at = subscribed(client, "q")
+            listener = stack.enter_context(listening(client, f"{at}/events"))
+            began = time.monotonic()
+        event = listener.next()
+        assert (event.name, event.data["code"]) == ("closed", "stopping")
+        assert listener.ended.wait(20)
+    assert time.monotonic() - began < 60
+
+
+def test_w16_many_idle_listeners_and_one_that_never_reads(
+    running: Running, operator: httpx.Client
+) -> None:
+    at = subscribed(operator, "crowd", "Crowd//item->i")
+    head = f"GET {at}/events HTTP/1.1\r\nHost: {running.address[7:]}\r\n\r\n".encode()
+    host, port = running.address[7:].split(":")
+    with ExitStack() as stack:
+        idle = [
+            stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(100)
+        ]
+        for one in idle:
+            one.sendall(head)
+        for one in idle:
+            assert b"retry:" in until(one, b"retry:")
+        with listening(operator, f"{at}/events") as listener:
+            for number in range(10):
+                send(operator, number, stream="Crowd", text="x" * 100_000)
+            assert len({event.id for event in listener.take(10)}) == 10
+        for one in idle[:3]:
+            assert until(one, b"Item 9").count(b"event: match") == 10
+
+
+def until(connection: socket.socket, wanted: bytes) -> bytes:
+    """Read until something has come."""
+    connection.settimeout(20)
+    read = b""
+    while wanted not in read:
+        piece = connection.recv(1 << 20)
+        assert piece, "hung up"
+        read += piece
+    return read
+
+
+# -- What is borne of a listener -----------------------------------------------------------
+
+
+@pytest.fixture
+def at_work() -> Iterator[Sending]:
+    with Engine() as engine:
+        outbox = Outbox(engine, Secrets(), Ways(Path("nowhere")))
+        engine.subscribe("q", EACH)
+        yield Sending(engine, outbox)
+        outbox.listening.close()
+
+
+async def listen(at_work: Sending, patience: Patience, seconds: float, most: int) -> list[bytes]:
+    """Return what a listener is sent that takes so many seconds for each, `most` of them."""
+    one = at_work.engine.subscription("q")
+    assert one is not None
+    sent: list[bytes] = []
+
+    async def send(message: Message) -> None:
+        if len(sent) > 1:  # the head, and how soon to come back
+            await asyncio.sleep(seconds)
+        sent.append(message.get("body", b""))
+
+    async def receive() -> Message:
+        while len(sent) < most:
+            await asyncio.sleep(0.01)
+        return {"type": "http.disconnect"}
+
+    stream = EventStream(at_work.outbox, Wish((1,), one=one), (0, LAST), patience)
+    async with asyncio.timeout(30):
+        await stream({"type": "http"}, receive, send)
+    return sent
+
+
+def closed(sent: list[bytes]) -> Any:
+    assert sent[-1].startswith(b"event: closed\ndata: ")
+    return json.loads(sent[-1].split(b"data: ")[1])
+
+
+def test_w16_who_takes_slowly_while_much_comes_is_sent_away_with_the_reason(
+    at_work: Sending,
+) -> None:
+    at_work.items(20)
+    sent = asyncio.run(listen(at_work, Patience(slow=0.01, behind=5), 0.05, 1_000))
+    assert closed(sent)["code"] == "too_slow"
+    assert 3 < len(sent) < 20
+
+
+def test_w16_who_takes_slowly_but_is_not_behind_stays(at_work: Sending) -> None:
+    at_work.items(4)
+    sent = asyncio.run(listen(at_work, Patience(slow=0.01, behind=5), 0.05, 6))
+    assert b"".join(sent).count(b"event: match") == 4
+    assert b"closed" not in sent[-1]
+
+
+def test_w16_who_takes_nothing_is_hung_up_on(at_work: Sending) -> None:
+    at_work.items(3)
+    began = time.monotonic()
+    sent = asyncio.run(listen(at_work, Patience(taking=0.1), 10.0, 1_000))
+    assert time.monotonic() - began < 20
+    assert b"".join(sent).count(b"event: match") == 0
+
+
+def test_silence_is_broken_now_and_then(at_work: Sending) -> None:
+    sent = asyncio.run(listen(at_work, Patience(heartbeat=0.05), 0.0, 5))
+    assert sent[2:5] == [b": \n\n"] * 3
+
+
+def test_who_listens_to_what_is_removed_is_told(at_work: Sending) -> None:
+    at_work.items(1)
+
+    async def scenario() -> list[bytes]:
+        listener = asyncio.create_task(listen(at_work, Patience(heartbeat=0.05), 0.0, 1_000))
+        await asyncio.sleep(0.2)
+        await asyncio.to_thread(at_work.engine.unsubscribe, "q")
+        return await listener
+
+    assert closed(asyncio.run(scenario()))["code"] == "removed"

@@ -1,0 +1,201 @@
+"""Feeds of matches, as feed readers fetch them: read by a parser that is not ours."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import feedparser
+import httpx
+import pytest
+from lxml import etree
+
+from tests.atom_rules import faults
+from tests.xscl.service.conftest import Running, eventually, serving
+from tests.xscl.service.test_events import kept, send, subscribed
+from xscl.home import Home
+
+TRICKS = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</title><svg onload=alert(1)>",
+    "{{7*7}} ${7*7} ]]> &amp; <b>",
+    "javascript:alert(1)",
+)
+
+
+def escaped(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def fetched(client: httpx.Client, path: str, **headers: str) -> httpx.Response:
+    answer = client.get(path, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def pages(client: httpx.Client, path: str) -> list[Any]:
+    """Return all pages of an Atom feed, each read by feedparser and checked by the rules."""
+    found = []
+    following: str | None = path
+    while following:
+        answer = fetched(client, following)
+        assert faults(answer.content) == []
+        page = feedparser.parse(answer.content)
+        assert not page.bozo
+        found.append(page)
+        links = [link.href for link in page.feed.links if link.rel == "next"]
+        following = links[0] if links else None
+    return found
+
+
+def test_w18_pages_have_each_entry_once_while_others_come(operator: httpx.Client) -> None:
+    at = subscribed(operator, "fed", "Fed//item->i")
+    send(operator, *range(120), stream="Fed")
+    eventually(lambda: len(kept(operator, at)) == 120)
+    found: list[Any] = []
+    following: str | None = f"{at}/feed.atom"
+    while following:
+        page = feedparser.parse(fetched(operator, following).content)
+        found += page.entries
+        links = [link.href for link in page.feed.links if link.rel == "next"]
+        following = links[0] if links else None
+        send(operator, 1_000 + len(found), stream="Fed")
+    ids = [entry.id for entry in found]
+    assert len(ids) == len(set(ids)) == 120
+    wanted = [id.replace("-", "") for id in kept(operator, at)[119::-1]]
+    assert [id.removeprefix("urn:uuid:").replace("-", "") for id in ids] == wanted
+    assert found[0].title == "fed: Item 119"
+
+
+def test_w18_a_page_is_asked_for_again_only_when_it_has_changed(operator: httpx.Client) -> None:
+    at = subscribed(operator, "fresh", "Fresh//item->i")
+    send(operator, 1, stream="Fresh")
+    eventually(lambda: len(kept(operator, at)) == 1)
+    for path in (f"{at}/feed.atom", f"{at}/feed.json"):
+        first = fetched(operator, path)
+        tag, changed = first.headers["etag"], first.headers["last-modified"]
+        for known in (
+            {"If-None-Match": tag},
+            {"If-None-Match": f'"x", W/{tag}'},
+            {"If-Modified-Since": changed},
+        ):
+            again = operator.get(path, headers=known)
+            assert (again.status_code, again.content) == (304, b"")
+            assert again.headers["etag"] == tag
+        assert fetched(operator, path, **{"If-None-Match": '"x"', "If-Modified-Since": changed})
+        send(operator, len(path) + len(tag), stream="Fresh")
+        eventually(lambda tag=tag, path=path: fetched(operator, path).headers["etag"] != tag)  # type: ignore[misc]
+        assert operator.get(path, headers={"If-None-Match": tag}).status_code == 200
+        assert operator.get(path, headers={"If-Modified-Since": changed}).status_code == 200
+
+
+def test_w18_ids_and_times_outlive_a_restart(place: Home) -> None:
+    found: list[Any] = []
+    for number in (5, 3):  # the second item is older than the first
+        with serving(place) as running, running.client() as client:
+            at = subscribed(client, "q", "S//item->i")
+            client.post(
+                "/v1/documents/S", params={"id": f"d{number}", "time": str(number * 1_000_000)},
+                content=f"<item><title>{number}</title></item>",
+            ).raise_for_status()  # fmt: skip
+            eventually(lambda: f"{number}</title>" in client.get(f"{at}/feed.atom").text)  # noqa: B023
+            found.append(feedparser.parse(client.get(f"{at}/feed.atom").content))
+    before, after = found
+    assert after.feed.id == before.feed.id
+    assert after.feed.updated >= before.feed.updated
+    assert [entry.id for entry in after.entries[1:]] == [entry.id for entry in before.entries]
+    assert after.entries[1].updated == before.entries[0].updated
+
+
+def test_w9_tricks_are_text(operator: httpx.Client) -> None:
+    at = subscribed(operator, "tricks", "Tricks//item->i[./title->t]")
+    for number, trick in enumerate(TRICKS):
+        body = f"<item><title>{escaped(trick)}</title><item_url>{escaped(trick)}</item_url></item>"
+        operator.post(
+            "/v1/documents/Tricks", params={"id": f"t{number}"}, content=body
+        ).raise_for_status()
+    eventually(lambda: len(kept(operator, at)) == len(TRICKS))
+    answer = fetched(operator, f"{at}/feed.atom")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert faults(answer.content) == []
+    root = etree.fromstring(answer.content)
+    names = {etree.QName(element).localname for element in root.iter("{*}*")}
+    assert not names & {"script", "img", "svg", "b"}
+    assert all(element.get("type") != "html" for element in root.iter("{*}*"))
+    titles = [str(element.text) for element in root.iterfind("{*}entry/{*}title")]
+    assert titles == [f"tricks: {trick}" for trick in reversed(TRICKS)]
+    assert "javascript:" not in str([link.get("href") for link in root.iter("{*}link")])
+    items = fetched(operator, f"{at}/feed.json").json()["items"]
+    assert [item["title"] for item in items] == titles
+    assert all("content_html" not in item and "external_url" not in item for item in items)
+
+
+def test_json_feed_is_one(operator: httpx.Client) -> None:
+    at = subscribed(operator, "json", "Json//item->i")
+    send(operator, *range(60), stream="Json")
+    eventually(lambda: len(kept(operator, at)) == 60)
+    answer = fetched(operator, f"{at}/feed.json")
+    assert answer.headers["content-type"].startswith("application/feed+json")
+    page = answer.json()
+    assert page["version"] == "https://jsonfeed.org/version/1.1"
+    assert page["title"] == "json"
+    older = fetched(operator, page["next_url"]).json()
+    assert "next_url" not in older
+    items = page["items"] + older["items"]
+    assert len({item["id"] for item in items}) == 60
+    for item in items:
+        assert item["content_text"]
+        assert item["date_published"].endswith("Z")
+
+
+def test_secret_addresses(running: Running, operator: httpx.Client) -> None:
+    at = subscribed(operator, "shared", "Shared//item->i")
+    send(operator, 1, stream="Shared")
+    made = operator.post(f"{at}/addresses", json={"label": "reader"}).json()
+    eventually(lambda: len(kept(operator, at)) == 1)
+    with httpx.Client(trust_env=False) as anybody:
+        assert len(pages(anybody, made["atom"])[0].entries) == 1
+        assert len(anybody.get(made["json_feed"]).json()["items"]) == 1
+        secret = made["atom"].rpartition("/")[2].removesuffix(".atom")
+        assert secret not in operator.get(f"{at}/addresses").text
+        (listed,) = operator.get(f"{at}/addresses").json()
+        assert (listed["id"], listed["label"]) == (made["id"], "reader")
+        files = [path for path in running.home.path.rglob("*") if path.is_file()]
+        assert not any(secret.encode() in path.read_bytes() for path in files)
+        for wrong in (made["atom"].replace("/f/", "/f/x"), f"{running.address}/f/.atom"):
+            assert anybody.get(wrong).status_code == 404
+        assert operator.delete(f"{at}/addresses/{made['id']}").status_code == 204
+        assert operator.delete(f"{at}/addresses/{made['id']}").status_code == 404
+        refused = anybody.get(made["atom"])
+        assert refused.status_code == 404
+        assert secret not in refused.text
+        second = operator.post(f"{at}/addresses", json={}).json()
+        operator.delete(at)
+        subscribed(operator, "shared", "Other//item->i")
+        assert anybody.get(second["atom"]).status_code == 404
+
+
+def test_w8_feeds_are_ones_own(alice: httpx.Client, bob: httpx.Client) -> None:
+    at = subscribed(alice, "hers", "Hers//item->i")
+    made = alice.post(f"{at}/addresses", json={}).json()
+    for path in (f"{at}/feed.atom", f"{at}/feed.json", f"{at}/addresses"):
+        assert bob.get(path).status_code == 404
+    assert bob.delete(f"{at}/addresses/{made['id']}").status_code == 404
+    send(alice, 1, stream="Hers")
+    eventually(lambda: len(kept(alice, at)) == 1)
+    text = alice.get(f"{at}/feed.atom").text
+    assert "hers: Item 1" in text
+    assert "_1." not in text
+
+
+@pytest.mark.parametrize("before", ["-1", "x", "9" * 30])
+def test_a_page_that_is_none_is_refused(operator: httpx.Client, before: str) -> None:
+    at = subscribed(operator, "numbered")
+    refused = operator.get(f"{at}/feed.atom?before={before}")
+    assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+
+
+def test_an_empty_feed_is_a_feed(operator: httpx.Client) -> None:
+    at = subscribed(operator, "empty", "Empty//item->i")
+    (page,) = pages(operator, f"{at}/feed.atom")
+    assert page.entries == []

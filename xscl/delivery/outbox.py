@@ -1,0 +1,157 @@
+"""The outbox: what is told of new matches, and has them brought to all who wait for them.
+
+    consumer ── notify ──▶ bells ──▶ listeners (live), each with a cursor of its own
+                             └─────▶ deliveries, a queue for each endpoint
+
+Nobody is handed matches: a bell says that there are some, and whoever hears it reads from the
+store after its own cursor, so what it gets does not depend on what it was doing just then.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from xscl.delivery.bells import Bells
+from xscl.delivery.deliveries import Deliveries, Pace
+from xscl.delivery.endpoint import Endpoint, File, Mail, Way, Webhook
+from xscl.delivery.endpoints import Endpoints
+from xscl.delivery.file import FileSender
+from xscl.delivery.listening import Listening
+from xscl.delivery.mail import MailSender, MailServer
+from xscl.delivery.secretaddresses import SecretAddresses
+from xscl.delivery.sender import Sender
+from xscl.delivery.syndication import Changes
+from xscl.delivery.webhook import Posting, WebhookSender
+from xscl.engine import Engine
+from xscl.matches import Matches
+from xscl.results import Subscription
+from xscl.secrets import Secrets
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How messages leave: where files are, the mail server, what webhooks may reach."""
+
+    files: Path
+    mail: MailServer | None = None
+    posting: Posting = field(default_factory=Posting)
+    pace: Pace = field(default_factory=Pace)
+
+
+class Outbox:
+    """Brings matches to listeners and endpoints; begins with `start`, ends with `close`."""
+
+    def __init__(self, engine: Engine, secrets: Secrets, ways: Ways) -> None:
+        self._engine = engine
+        self._ways = ways
+        self.pages = engine.pages()
+        self.bells = Bells()
+        self.endpoints = Endpoints(engine.store(), secrets)
+        self.addresses = SecretAddresses(engine.store())
+        self.listening = Listening(self.pages)
+        self.changes = Changes()
+        self._ending = threading.Event()
+        self._deliveries = Deliveries(
+            self.pages, self.endpoints, self.bells, self._sender, self.stream_of, ways.pace
+        )
+
+    @property
+    def posting(self) -> Posting:
+        """How webhooks are posted, and what they may reach."""
+        return self._ways.posting
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self._deliveries.start()
+
+    def end_listening(self) -> None:
+        """Have all listeners go, so that whoever answers them can end."""
+        self._ending.set()
+        self.bells.ring_all()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether listeners have to go."""
+        return self._ending.is_set()
+
+    def close(self) -> None:
+        """End, within a few seconds; how far deliveries have come is written."""
+        self._deliveries.stop()
+        self.listening.close()
+        self.endpoints.close()
+        self.addresses.close()
+
+    # -- What happens ----------------------------------------------------------------------
+
+    def notify(self, matches: Matches) -> None:
+        """Be told of the matches of a push, in the thread that made it; returns at once."""
+        if matches.last:
+            self.listening.tell(matches.last)
+            self.bells.ring(matches.streams)
+
+    def removed(self, names: Iterable[str]) -> None:
+        """Be told that subscriptions are no more: nothing of them is delivered from now on."""
+        names = list(names)
+        self._deliveries.forget(self.endpoints.remove_of(names))
+        self.addresses.remove_of(names)
+
+    # -- Endpoints -------------------------------------------------------------------------
+
+    def deliver(
+        self, subscription: str, way: Way, *, after: int | None = None, secret: str | None = None
+    ) -> tuple[Endpoint, str | None]:
+        """Make an endpoint for matches from now on, or after a position; return its secret, too."""
+        now = self.pages.position()
+        endpoint, secret = self.endpoints.add(
+            subscription, way, now if after is None else after, secret=secret
+        )
+        self._deliveries.follow(endpoint)
+        return endpoint, secret
+
+    def change(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
+        """Change an endpoint, durably, and have it looked at."""
+        changed = self.endpoints.update(id, change)
+        self.endpoints.save()
+        self._deliveries.wake(id)
+        return changed
+
+    def replay(self, id: str, message: str | None = None) -> int:
+        """Try letters that an endpoint refused again, all or one; return how many."""
+        count = 0
+        for letter in self.endpoints.letters(id):
+            if message in (None, letter.message):
+                self.endpoints.put_aside(replace(letter, next_try=0))
+                count += 1
+        self.endpoints.save()
+        self._deliveries.wake(id)
+        return count
+
+    def end(self, id: str) -> None:
+        """Remove an endpoint with what it has refused."""
+        self._deliveries.forget([id])
+        self.endpoints.remove([id])
+
+    def _sender(self, endpoint: Endpoint) -> Sender:
+        """Return what brings messages to an endpoint."""
+        match endpoint.way:
+            case Webhook():
+                return WebhookSender(
+                    lambda now: self.endpoints.hidden(endpoint.id, now), self._ways.posting
+                )
+            case Mail(to, every):
+                return MailSender(self._ways.mail, to, every)
+            case File(name):
+                return FileSender(self._ways.files / name)
+
+    def has(self, subscription: Subscription) -> bool:
+        """Whether a subscription is still there, and not another one of the same name."""
+        found = self._engine.subscription(subscription.name)
+        return found is not None and found.number == subscription.number
+
+    def stream_of(self, subscription: str) -> int | None:
+        """Return the stream of results of a subscription, None if there is none of that name."""
+        found = self._engine.subscription(subscription)
+        return None if found is None else found.qid
