@@ -73,6 +73,8 @@ class Shown(BaseModel):
     format: str
     quality: str
     every: int = Field(description="Seconds between two polls.")
+    lateness: int = Field(description="Seconds that its items may come late.")
+    ttl: int | None = Field(description="Seconds that it asks to be left for.")
     headers: list[str] = Field(description="The names of the headers that it was given.")
     state: str = Field(examples=["ok"])
     items: int
@@ -293,6 +295,7 @@ def _shown(
             "url": feed.shown_url,
             "stream": _own(who, feed.stream),
             "tags": [_own(who, tag) for tag in feed.tags],
+            "lateness": feed.lateness // SECOND,
             "headers": [name for name, _ in feed.headers],
             "items": count.items,
             "versions": count.versions,

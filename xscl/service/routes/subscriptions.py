@@ -62,6 +62,7 @@ class Shown(BaseModel):
     reads: list[str] = Field(description="The streams that it reads.", examples=[["feeds"]])
     own: list[str] = Field(description="Those of them that are your own, not public.")
     publishes: str | None = Field(description="The stream that its matches are put on.")
+    template: int | None = Field(description="The template of its joins, for the operator.")
     updates: bool
 
 
@@ -183,5 +184,6 @@ def shown(here: Installation, who: Account, found: Subscription) -> Shown:
         reads=[who.visible(stream) or stream for stream in found.reads],
         own=[who.own(stream) or stream for stream in own],
         publishes=None if found.publish is None else who.own(found.publish),
+        template=found.template if who.is_operator else None,
         updates=found.updates,
     )
