@@ -41,10 +41,13 @@ class Unreachable(XsclError):
 class Refused(XsclError):
     """What a service has answered in place of what was asked for.
 
-    `status` is HTTP's; `problem` is the stable code of the problem.
+    `status` is HTTP's; `problem` is the stable code of the problem; `line` and `column` are a place
+    in the query of a row.
     """
 
     code = "refused"
+    line: int | None = None
+    column: int | None = None
 
     def __init__(self, status: int, problem: str, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -160,11 +163,14 @@ def reached(data: Path, url: str | None, token: str | None) -> Remote | None:
     return remote
 
 
-def place(*parts: str) -> str:
+def place(*parts: str, slashes: bool = False) -> str:
     """Return the path of a resource under /v1, its names quoted."""
     for part in parts:
-        if part in ("", ".", ".."):
-            raise Misuse(f"{part!r} cannot be part of an address, so a service cannot be asked")
+        if part in ("", ".", "..") or ("/" in part and not slashes):
+            raise Misuse(
+                f"a service cannot be asked for {part!r}: its name cannot stand in an address",
+                hint="names without '/' can",
+            )
     return "/".join(("/v1", *(quote(part, safe=":") for part in parts)))
 
 
@@ -196,17 +202,16 @@ def _error(answer: httpx.Response, source: str | None) -> XsclError:
             f"{answer.request.url.host} answers {answer.status_code} {answer.reason_phrase}",
             "is it an xscl service of this release?",
         )
-    hint, row = problem.get("hint"), problem.get("row")
-    if source is not None and code in _QUERIES and "column" in problem:
-        error: XsclError = _QUERIES[code](
-            message, source, problem["line"], problem["column"], hint
-        )
-    elif code == NameTaken.code:
+    hint, line, column = (problem.get(name) for name in ("hint", "line", "column"))
+    if source is not None and code in _QUERIES and column is not None:
+        return _QUERIES[code](message, source, line, column, hint)
+    error: NameTaken | Refused
+    if code == NameTaken.code:
         error = NameTaken(message, hint=hint)
     else:
-        where = f"row {row}: " if row is not None else ""
-        error = Refused(answer.status_code, code, f"{where}{message}", _hint(code, hint))
-    error.row = row
+        error = Refused(answer.status_code, code, message, _hint(code, hint))
+        error.line, error.column = line, column
+    error.row = problem.get("row")
     return error
 
 

@@ -66,6 +66,12 @@ class Shown(BaseModel):
     updates: bool
 
 
+class Removed(BaseModel):
+    """What was removed."""
+
+    removed: list[str]
+
+
 class Imported(BaseModel):
     """What an import has done."""
 
@@ -151,18 +157,26 @@ async def get(name: Name, here: Here, who: Who) -> Shown:
 
 
 @router.delete(
-    "/subscriptions/{name}", summary="Remove a subscription", status_code=HTTPStatus.NO_CONTENT
+    "/subscriptions/{name}",
+    summary="Remove a subscription",
+    status_code=HTTPStatus.NO_CONTENT,
+    responses={200: {"model": Removed, "description": "With `cascade`: what was removed."}},
 )
 def delete(
     name: Name,
     here: Here,
     who: Who,
+    response: Response,
     cascade: Annotated[
         bool, Query(description="Those that read what only it publishes, too.")
     ] = False,
-) -> None:
+) -> Removed | None:
     """Removes a subscription with its matches and deliveries."""
-    unsubscribe(here, who, name, cascade=cascade)
+    removed = unsubscribe(here, who, name, cascade=cascade)
+    if not cascade:
+        return None
+    response.status_code = HTTPStatus.OK
+    return Removed(removed=[who.own(one) or one for one in removed])
 
 
 def existing(here: Installation, who: Account, name: str) -> Subscription:
