@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
@@ -23,6 +24,7 @@ from feeds.documents import Document
 from feeds.faultpoints import reached
 from templates.processor import Processor, Pushed
 from templates.registry import Registry
+from templates.relations import INFINITE
 from xscl.backup import Backup, back_up
 from xscl.collector import paused, settle, unsettle
 from xscl.compile import compile_query
@@ -40,6 +42,7 @@ from xscl.match import Match, Reader, groups_of, output_of
 from xscl.matches import Matches
 from xscl.network import Network
 from xscl.outlets import Published
+from xscl.pace import Laps, Pace
 from xscl.pages import LIMIT, Page, Pages
 from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.registration import Registration
@@ -89,6 +92,8 @@ class Engine:
         self._lock = threading.RLock()
         self._pages: Pages | None = None
         self._settled = 0  # subscriptions that were there when the collector was last told
+        self.pace = Pace()
+        self._laps = Laps(self.pace)
         self._compile = lru_cache(maxsize=10_000)(compile_query)
         try:
             with self._store.telling(), paused():
@@ -114,6 +119,7 @@ class Engine:
         self._streams = Streams(self._store, self._subscriptions, self._compile)
         self._numbers = CompositeStreams(self._store)
         self._accepted: list[Accepted] = []
+        self._results = 0  # matches of the push that was finished last
         self._pushes = 0
         self._network = Network(
             self._registry,
@@ -160,10 +166,10 @@ class Engine:
     def close(self) -> None:
         """Close the store; the engine cannot be used any more."""
         with self._lock:
+            self._workers.close()
             if self._pages is not None:
                 self._pages.close()
                 self._pages = None
-            self._workers.close()
             self._store.close()
             self._unsettle()
 
@@ -443,7 +449,10 @@ class Engine:
         documents = (documents,) if isinstance(documents, Document) else tuple(documents)
         if strict:
             check(documents)
+        laps = Laps(self.pace)
         with self._changing(), paused():
+            laps.end("wait")
+            self._laps = laps
             if source is not None and not self._ledger.enter(Batch(*source)):
                 return self._expand(_RESULTS.empty_table())
             if not parts:
@@ -453,7 +462,12 @@ class Engine:
             self._network.pass_by([one.arrival for one in accepted])
             self._network.run()
             reached("joined")
-            return self._finish()
+            laps.end("join")
+            matches = self._finish()
+            laps.end("store")
+        laps.end("commit")
+        self.pace.count(len(accepted), self._results)
+        return matches
 
     def _take(
         self,
@@ -464,6 +478,7 @@ class Engine:
         """Take documents in, and have everything run that does not wait for time to pass."""
         accepted = self._documents.accept(documents, strict=strict, parts=parts)
         reached("accepted")
+        self._laps.end("accept")
         self._accepted.extend(accepted)
         self._network.take(accepted)
         self._network.run()
@@ -473,6 +488,7 @@ class Engine:
         """Store what a push has brought, forget what is needed no more, and return the matches."""
         before = self._position
         results = self._numbered(self._network.results())
+        self._results = self._receivers(results)
         self._store.insert("state.result", results)
         touched = self._network.touched() | self._composites.save()
         self._forgetting.keep(self._accepted, touched)
@@ -495,6 +511,12 @@ class Engine:
         )
         reached("stored")
         return self._expand(results)
+
+    def _receivers(self, results: pa.Table) -> int:
+        """Return how many matches results are, one for each subscription of a result's join."""
+        by_qid = self._subscriptions.by_qid
+        counts = pc.value_counts(results["qid"]).to_pylist()
+        return sum(one["counts"] * len(by_qid.get(one["values"], ())) for one in counts)
 
     def _numbered(self, found: pa.Table) -> pa.Table:
         """Return results, each with its position."""
@@ -644,6 +666,19 @@ class Engine:
         """
         with self._lock:
             return self._store.beside()
+
+    def state_by_window(self, store: Store) -> list[tuple[int | None, int]]:
+        """Return how many witnesses are kept how long, in ticks; None: for ever.
+
+        `store` is a connection of its own (see `store`).
+        """
+        keeps, counted = self._registry.keeps, Counter[int]()
+        rows = store.fetch("SELECT pair, count(*) FROM state.binding GROUP BY pair")
+        for pair, count in rows:
+            if pair < len(keeps):
+                counted[int(keeps[pair])] += count
+        kept = sorted((keep, count) for keep, count in counted.items() if keep >= 0)
+        return [(None if keep >= INFINITE else keep, count) for keep, count in kept]
 
     @property
     def pushed(self) -> Pushed | None:

@@ -95,6 +95,14 @@ def allow_late(engine: Engine, feeds: Iterable[Feed]) -> list[str]:
     return engine.raise_lateness(_needed(feeds))
 
 
+def late_items(stream: str) -> str:
+    """Return the warning about a stream whose lateness could not be raised."""
+    return (
+        f"items of this feed may come too late for the stream {stream!r}, whose lateness is "
+        "fixed by its subscriptions: add feeds before subscribing to their streams"
+    )
+
+
 def _needed(feeds: Iterable[Feed]) -> dict[str, int]:
     """Return how late each stream has to be."""
     needed: dict[str, int] = {}

@@ -48,9 +48,9 @@ class Serving:
     """How to serve: with Spark on which master or without, how often to look at the spool.
 
     `history` and `keep_matches` change for how long texts and matches are kept; None changes
-    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `mail` is the server
-    that takes mails.  `workers` processes help the engine with large batches, unless Spark's tasks
-    do.
+    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `workers` processes
+    help the engine with large batches, unless Spark's tasks do.  `mail` is the server that takes
+    mails.
     """
 
     spark: bool = True
@@ -60,8 +60,13 @@ class Serving:
     history: str | None = None
     keep_matches: str | None = None
     listen: Settings | None = None
-    mail: MailServer | None = None
     workers: int = 0
+    mail: MailServer | None = None
+
+    @property
+    def beside(self) -> int:
+        """How many processes help the engine."""
+        return 0 if self.spark else self.workers
 
 
 class Service:
@@ -89,9 +94,7 @@ class Service:
         home = self._home
         with (
             home.hold(SERVICE),
-            Engine(
-                home.database, workers=0 if self._serving.spark else self._serving.workers
-            ) as engine,
+            Engine(home.database, workers=self._serving.beside) as engine,
             self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
             Feeds(engine, home.spool) as feeds,
@@ -99,7 +102,7 @@ class Service:
         ):
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(asked(engine.retention, *asked_now))
-            looks = Looks(store, home)
+            looks = Looks(store, home, engine=engine)
             self._report(looks)
             with self._answering(engine, spool, outbox):
                 self._report(looks)

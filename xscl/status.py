@@ -17,9 +17,11 @@ from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
 from xscl.documents import EARLIEST
+from xscl.engine import Engine
 from xscl.home import Home
 from xscl.ledger import DIRECT, Ledger
 from xscl.mark import Seen, read_mark
+from xscl.pace import Rates
 from xscl.relations import PUBLISHED
 from xscl.retention import kept
 from xscl.store import Store
@@ -82,6 +84,27 @@ _NAMES = (
 
 
 @dataclass(frozen=True, slots=True)
+class Window:
+    """How many witnesses are kept for windows of a length; `ticks` are None for ever."""
+
+    ticks: int | None
+    witnesses: int
+
+    @property
+    def length(self) -> str:
+        """The length for people: in the largest unit of which it is a whole number."""
+        if self.ticks is None:
+            return "ever"
+        for unit, ticks in _UNITS:
+            if self.ticks >= ticks and not self.ticks % ticks:
+                return f"{self.ticks // ticks} {unit}"
+        return f"{self.ticks} ticks"
+
+
+_UNITS = (("d", 86_400_000_000), ("h", 3_600_000_000), ("min", 60_000_000), ("s", 1_000_000))
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """The figures of a data directory.
 
@@ -92,6 +115,7 @@ class Status:
     the watermark of one of their streams (`clock` less its lateness; the
     relations `watermarks` and `late` say more).  `texts` are kept, of so many
     bytes; of all documents since `texts_since`, None if only those that queries need.
+    `rates` and `windows` are those of a running engine, None without one.
     """
 
     consumer: str | None
@@ -114,6 +138,8 @@ class Status:
     position: int
     waiting: int
     lag: float
+    rates: Rates | None = None
+    windows: tuple[Window, ...] | None = None
 
     @classmethod
     def of(cls, written: Mapping[str, Any]) -> Status:
@@ -121,7 +147,17 @@ class Status:
 
         One of a later release may have written more.
         """
-        return cls(**{field.name: written[field.name] for field in fields(cls)})
+        found = {field.name: written[field.name] for field in fields(cls)}
+        if (rates := found["rates"]) is not None:
+            found["rates"] = Rates(**rates)
+        if (windows := found["windows"]) is not None:
+            found["windows"] = tuple(Window(**window) for window in windows)
+        return cls(**found)
+
+    @property
+    def sharing(self) -> float:
+        """How many subscriptions there are for each distinct join, 0 without any."""
+        return self.subscriptions / self.joins if self.joins else 0.0
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
@@ -132,6 +168,7 @@ class Status:
         yield (
             f"subscriptions  {self.subscriptions} in {self.joins} distinct joins "
             f"of {self.templates} templates"
+            + (f", shared {self.sharing:.1f} times" if self.joins else "")
         )
         yield f"streams        {self.streams}"
         yield f"documents      {self.documents}, {self.rejected} rejected, {self.late} late"
@@ -143,6 +180,14 @@ class Status:
         if self.clock is not None:
             yield f"clock          {_moment(self.clock)}"
         yield f"matches        {self.matches}"
+        if (rates := self.rates) is not None:
+            yield (
+                f"rates          {rates.documents_1m:.1f} documents/s, {rates.matches_1m:.1f} "
+                f"matches/s over 1 min; {rates.documents_5m:.1f}, {rates.matches_5m:.1f} over 5 min"
+            )
+        if self.windows:
+            kept = ", ".join(f"{one.witnesses} for {one.length}" for one in self.windows)
+            yield f"state          {sum(one.witnesses for one in self.windows)} witnesses: {kept}"
         yield f"feeds          {self.feeds}, {self.feeds_failing} with errors"
         yield (
             f"spool          segment {self.position} of {self.spool} consumed, "
@@ -176,11 +221,19 @@ LONGEST = 60.0
 
 
 class Looks:
-    """Looks at the figures of one store, one after the other; `clock` tells seconds."""
+    """Looks at the figures of one store, one after the other; `clock` tells seconds.
+
+    `engine` is the one that runs, if there is one.
+    """
 
     def __init__(
-        self, store: Store, home: Home, clock: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        home: Home,
+        clock: Callable[[], float] = time.monotonic,
+        engine: Engine | None = None,
     ) -> None:
+        self._engine = engine
         self._store = store
         self._home = home
         self._clock = clock
@@ -196,6 +249,9 @@ class Looks:
             # What is committed from here on is counted the next time.
             self._mark = read_mark(self._home.database)
             self._counted = _counted(self._store)
+            if self._engine is not None:
+                found = self._engine.state_by_window(self._store)
+                self._counted["windows"] = tuple(Window(*one) for one in found)
             ended = self._clock()
             self._until = ended + min(RATIO * (ended - began), LONGEST)
         ledger = Ledger(self._store)
@@ -208,6 +264,7 @@ class Looks:
             position=position,
             waiting=waiting,
             lag=max(0.0, time.time() - oldest / 1e6) if waiting else 0.0,
+            rates=None if self._engine is None else self._engine.pace.rates(),
         )
 
     def _is_due(self, now: float) -> bool:

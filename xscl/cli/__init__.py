@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from feeds.spool import SpoolError
-from xscl.cli import ask, backup, feeds, manage, push, read, run, serve, tokens
+from xscl.cli import ask, backup, bulk, feeds, manage, push, read, run, serve, tokens
 from xscl.cli.output import Misuse, complain, say
 from xscl.errors import QueryError, XsclError
 from xscl.pipeline import PipelineError
@@ -97,6 +97,7 @@ app.command()(serve.serve)
 app.command()(manage.subscribe)
 app.command()(manage.unsubscribe)
 app.command()(manage.subscriptions)
+app.command("import")(bulk.import_)
 app.add_typer(feeds.app, name="feeds")
 app.add_typer(tokens.app, name="token")
 app.command()(push.push)

@@ -14,34 +14,28 @@ import typer
 from feeds.spool import Spool
 from xscl.cli import feedlist
 from xscl.cli.feedlist import misused
-from xscl.cli.options import DATA, AllowAddress, Data, Json, NotifyHistory, home
-from xscl.cli.output import (
-    Misuse,
-    complain,
-    instant,
-    one_line,
-    say,
-    say_json,
-    table,
-)
+from xscl.cli.feedpolling import Outcome, poll_remotely
+from xscl.cli.feedrows import Row, all_told, described, find, followed, listed, row, streams, told
+from xscl.cli.naming import feeds_like
+from xscl.cli.options import DATA, AllowAddress, Data, Json, NotifyHistory, Token, Url, home
+from xscl.cli.output import Misuse, complain, instant, say, say_json
+from xscl.cli.remote import Remote, place, reached
 from xscl.cli.telling import Heard, sink
 from xscl.engine import Engine
 from xscl.feed import (
     EVERY,
-    SECOND,
     Feed,
     Headers,
     check_name,
     check_url,
     read_header,
-    shown,
 )
-from xscl.followed import Count, Feeds, ticks
-from xscl.following import Fetching, Polled, allow_late, follow, poll_now
+from xscl.followed import Feeds, ticks
+from xscl.following import Fetching, allow_late, follow, late_items, poll_now
+from xscl.home import Home
 from xscl.language.parser import parse_window
 from xscl.pipeline import DirectConsumer
 from xscl.retention import asked
-from xscl.why.intervals import duration
 
 app = typer.Typer(
     help="Follow feeds: RSS, Atom and JSON Feed.", no_args_is_help=True, rich_markup_mode=None
@@ -64,12 +58,14 @@ Every: TypeAlias = Annotated[
     str | None,
     typer.Option("--every", metavar="TIME", help="Time between polls, such as 30min."),
 ]
-Name: TypeAlias = Annotated[str, typer.Argument(metavar="URL|STREAM", help="The feed.")]
+Name: TypeAlias = Annotated[
+    str, typer.Argument(metavar="URL|STREAM", help="The feed.", autocompletion=feeds_like)
+]
 
 
 @app.command()
 def add(
-    url: Annotated[str, typer.Argument(help="The address of the feed.")],
+    address: Annotated[str, typer.Argument(metavar="URL", help="The address of the feed.")],
     stream: Annotated[
         str | None, typer.Option("--stream", help="Its stream; the host's name if left out.")
     ] = None,
@@ -80,6 +76,8 @@ def add(
     every: Every = None,
     header: Header = None,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Follow a feed: its items are on its stream, its tags and the stream 'feeds'.
@@ -93,104 +91,93 @@ def add(
       xscl feeds add https://example.org/news.atom --stream news --tag daily
     """
     with misused():
-        check_url(url)
+        check_url(address)
         for name in (*((stream,) if stream is not None else ()), *(tag or ())):
             check_name(name)
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
-    place = home(data)
-    with (
-        place.hold("feeds add"),
-        Engine(place.database) as engine,
-        Feeds(engine, place.spool) as feeds,
-    ):
-        feed, fixed = follow(
-            engine, feeds, url, stream=stream, tags=tag or (), every=seconds, headers=headers
-        )
-    _say_fixed(fixed)
-    if as_json:
-        say_json(row(feed, {}))
+    service = reached(data, url, token)
+    if service is not None:
+        wanted = {
+            "url": address,
+            "stream": stream,
+            "tags": tag or [],
+            "every": f"{seconds} s",
+            "headers": _written(headers),
+        }
+        with service:
+            answer = service.ask("POST", "/v1/feeds", json=wanted).json()
+        added, warnings = told(answer), answer["warnings"]
     else:
-        late = duration(feed.lateness)
-        say(f"following {feed.shown_url} on {', '.join(feed.streams)}; items may come {late} late")
+        at = home(data)
+        with (
+            at.hold("feeds add"),
+            Engine(at.database) as engine,
+            Feeds(engine, at.spool) as feeds,
+        ):
+            feed, fixed = follow(
+                engine,
+                feeds,
+                address,
+                stream=stream,
+                tags=tag or (),
+                every=seconds,
+                headers=headers,
+            )
+        added, warnings = row(feed, {}), [late_items(name) for name in fixed]
+    for warning in warnings:
+        complain(warning)
+    if as_json:
+        say_json(added)
+    else:
+        say(followed(added))
 
 
 @app.command("list")
-def list_(data: Data = DATA, as_json: Json = False) -> None:
+def list_(data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False) -> None:
     """List the feeds: state, items seen, how they were read, next poll, last error.
 
     \b
     Example:
       xscl feeds list
     """
-    place = home(data)
-    place.expect()
-    with (
-        place.hold("feeds list"),
-        Engine(place.database) as engine,
-        Feeds(engine, place.spool) as feeds,
-    ):
-        known, counts = list(feeds), feeds.counts()
+    found = _rows("feeds list", data, url, token)
     if as_json:
-        say_json([row(feed, counts) for feed in known])
+        say_json(found)
         return
-    rows = [
-        (
-            feed.stream,
-            ", ".join(feed.tags),
-            feed.state,
-            counts.get(feed.key, Count()).items,
-            feed.quality,
-            "" if feed.gone else instant(feed.next_poll),
-            feed.shown_url,
-            feed.error or feed.note,
-        )
-        for feed in known
-    ]
-    for line in table(_HEADINGS, rows):
+    for line in listed(found):
         say(line)
 
 
-_HEADINGS = (
-    "STREAM",
-    "TAGS",
-    "STATE",
-    "ITEMS",
-    "QUALITY",
-    "NEXT POLL",
-    "ADDRESS",
-    "LAST ERROR",
-)
-
-
 @app.command()
-def show(feed: Name, data: Data = DATA, as_json: Json = False) -> None:
+def show(
+    feed: Name, data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False
+) -> None:
     """Show all that is known of a feed.
 
     \b
     Example:
       xscl feeds show news
     """
-    place = home(data)
-    place.expect()
-    with (
-        place.hold("feeds show"),
-        Engine(place.database) as engine,
-        Feeds(engine, place.spool) as feeds,
-    ):
-        found = row(feeds[feed], feeds.counts())
+    found = find(_rows("feeds show", data, url, token), feed)
     if as_json:
         say_json(found)
         return
-    for name, value in found.items():
-        if name in _TIMES and value is not None:
-            value = instant(value)
-        elif isinstance(value, list):
-            value = ", ".join(value)
-        say(f"{name.replace('_', ' '):14} {'' if value is None else one_line(str(value))}".rstrip())
+    for line in described(found):
+        say(line)
 
 
-_TIMES = ("added", "polled", "next_poll", "failing_since")
+def _rows(command: str, data: Path, url: str | None, token: str | None) -> list[Row]:
+    """Return all feeds as values for JSON, in the order in which they were added."""
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            return all_told(service)
+    at = home(data)
+    at.expect()
+    with at.hold(command), Engine(at.database) as engine, Feeds(engine, at.spool) as feeds:
+        counts = feeds.counts()
+        return [row(each, counts) for each in feeds]
 
 
 @app.command()
@@ -211,6 +198,8 @@ def edit(
         bool, typer.Option("--revive", help="Ask again, now, for a feed that was gone.")
     ] = False,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Change a feed: its tags, the time between polls, its headers. Items stay as they are.
@@ -223,12 +212,24 @@ def edit(
         for name in tag or ():
             check_name(name)
     given = _headers(header)
-    place = home(data)
-    place.expect()
+    seconds = None if every is None else _seconds(every)
+    service = reached(data, url, token)
+    if service is not None:
+        change = {
+            "every": None if seconds is None else f"{seconds} s",
+            "headers": _written(given) if given or no_headers else None,
+            "revive": revive,
+        }
+        with service:
+            answer = _change(service, feed, tag or (), untag or (), change)
+        _say_edited(told(answer), answer["warnings"], as_json)
+        return
+    at = home(data)
+    at.expect()
     with (
-        place.hold("feeds edit"),
-        Engine(place.database) as engine,
-        Feeds(engine, place.spool) as feeds,
+        at.hold("feeds edit"),
+        Engine(at.database) as engine,
+        Feeds(engine, at.spool) as feeds,
     ):
         found = feeds[feed]
         kept = () if no_headers else _besides(found, given)
@@ -236,7 +237,7 @@ def edit(
         changed = replace(
             found,
             tags=tuple(name for name in tags if name not in (untag or ())),
-            every=found.every if every is None else _seconds(every),
+            every=found.every if seconds is None else seconds,
             headers=(*kept, *given),
             given_for=found.url if given else found.given_for,
             gone=found.gone and not revive,
@@ -245,11 +246,39 @@ def edit(
         feeds.edit(changed)
         fixed = allow_late(engine, [changed])
         counts = feeds.counts()
-    _say_fixed(fixed)
+    _say_edited(row(changed, counts), [late_items(name) for name in fixed], as_json)
+
+
+def _change(
+    service: Remote,
+    name: str,
+    tags: Sequence[str],
+    untag: Sequence[str],
+    change: dict[str, Any],
+) -> dict[str, Any]:
+    """Change a feed of a service, and return what it answers."""
+    found = find(all_told(service), name)
+    given = {one.partition(":")[0].lower() for one in change["headers"] or ()}
+    others = [one for one in found["headers"] if one.lower() not in given]
+    if change["headers"] and others:
+        raise Misuse(
+            f"the feed has other headers, too, which a service replaces: {', '.join(others)}",
+            hint="give all of them again, or forget them first with --no-headers",
+        )
+    if tags or untag:
+        kept = dict.fromkeys((*found["tags"], *tags))
+        change["tags"] = [one for one in kept if one not in untag]
+    answer: dict[str, Any] = service.ask("PATCH", place("feeds", found["key"]), json=change).json()
+    return answer
+
+
+def _say_edited(found: Row, warnings: Sequence[str], as_json: bool) -> None:
+    for warning in warnings:
+        complain(warning)
     if as_json:
-        say_json(row(changed, counts))
+        say_json(found)
     else:
-        say(f"{changed.shown_url} is on {', '.join(changed.streams)}, every {changed.every} s")
+        say(f"{found['url']} is on {', '.join(streams(found))}, every {found['every']} s")
 
 
 def _besides(feed: Feed, given: Headers) -> Headers:
@@ -264,6 +293,8 @@ def _besides(feed: Feed, given: Headers) -> Headers:
 def remove(
     feed: Name,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Stop following a feed; its documents and their matches stay.
@@ -272,19 +303,27 @@ def remove(
     Example:
       xscl feeds remove https://example.org/news.atom
     """
-    place = home(data)
-    place.expect()
-    with (
-        place.hold("feeds remove"),
-        Engine(place.database) as engine,
-        Feeds(engine, place.spool) as feeds,
-    ):
-        found = feeds[feed]
-        feeds.remove(found)
-    if as_json:
-        say_json({"removed": found.shown_url})
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            known = find(all_told(service), feed)
+            service.ask("DELETE", place("feeds", known["key"]))
+        address = known["url"]
     else:
-        say(f"no longer following {found.shown_url}")
+        at = home(data)
+        at.expect()
+        with (
+            at.hold("feeds remove"),
+            Engine(at.database) as engine,
+            Feeds(engine, at.spool) as feeds,
+        ):
+            found = feeds[feed]
+            feeds.remove(found)
+        address = found.shown_url
+    if as_json:
+        say_json({"removed": address})
+    else:
+        say(f"no longer following {address}")
 
 
 @app.command()
@@ -296,6 +335,8 @@ def poll(
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Poll the feeds that are due, once, take in what is new, and print the matches.
@@ -304,28 +345,48 @@ def poll(
     Example:
       xscl feeds poll --all
     """
-    place = home(data)
-    place.expect()
     heard = Heard(as_json, notify_history)
+    service = reached(data, url, token)
+    if service is not None:
+        if allow_address:
+            raise Misuse("--allow-address is for the service to be told: 'xscl serve' takes it")
+        with service:
+            outcomes = poll_remotely(service, feed or (), everything, heard)
+        _say_outcomes(outcomes, heard, as_json)
+    else:
+        at = home(data)
+        at.expect()
+        outcomes = _poll(at, feed or (), everything, heard, Fetching(tuple(allow_address or ())))
+    if outcomes and all(each.row["error"] is not None for each in outcomes):
+        raise typer.Exit(1)
+
+
+def _poll(
+    at: Home, names: Sequence[str], everything: bool, heard: Heard, fetching: Fetching
+) -> list[Outcome]:
+    """Poll feeds of a data directory that nobody else uses, and tell what came."""
     with (
-        place.hold("feeds poll"),
-        Engine(place.database) as engine,
-        Spool(place.spool) as spool,
-        Feeds(engine, place.spool) as feeds,
+        at.hold("feeds poll"),
+        Engine(at.database) as engine,
+        Spool(at.spool) as spool,
+        Feeds(engine, at.spool) as feeds,
     ):
         engine.retain(asked(engine.retention))
-        chosen = _chosen(feeds, feed or (), everything)
-        polled = poll_now(feeds, spool, chosen, Fetching(tuple(allow_address or ())))
+        chosen = _chosen(feeds, names, everything)
+        polled = poll_now(feeds, spool, chosen, fetching)
         with sink(engine, heard) as telling:
             DirectConsumer(spool, telling).run_once()
-            if as_json:
-                _say_all(polled, feeds.counts(), heard)
+            counts = feeds.counts()
+            outcomes = [
+                Outcome(row(each.feed, counts), each.new, each.held_until, each.asked)
+                for each in polled
+            ]
+            if heard.as_json:  # before the matches count as told
+                _say_outcomes(outcomes, heard, True)
                 sys.stdout.flush()
-        if not as_json:
-            _say_polled(polled, heard.shown)
-            _say_silent(heard.silent)
-    if polled and all(each.feed.error is not None for each in polled):
-        raise typer.Exit(1)
+        if not heard.as_json:
+            _say_outcomes(outcomes, heard, False)
+    return outcomes
 
 
 def _chosen(feeds: Feeds, names: Sequence[str], everything: bool) -> list[Feed]:
@@ -334,30 +395,29 @@ def _chosen(feeds: Feeds, names: Sequence[str], everything: bool) -> list[Feed]:
     return [feed for feed in feeds if not feed.gone] if everything else feeds.due(ticks())
 
 
-def _say_all(polled: Sequence[Polled], counts: Mapping[str, Count], heard: Heard) -> None:
-    say_json(
-        {
-            "feeds": [
-                row(each.feed, counts) | {"new": each.new, "asked": each.asked} for each in polled
-            ],
-            "matches": heard.rows,
-            "matches_among_history": heard.silent,
-        }
-    )
-
-
-def _say_polled(polled: Sequence[Polled], matches: int) -> None:
-    for each in polled:
+def _say_outcomes(outcomes: Sequence[Outcome], heard: Heard, as_json: bool) -> None:
+    if as_json:
+        say_json(
+            {
+                "feeds": [each.row | {"new": each.new, "asked": each.asked} for each in outcomes],
+                "matches": heard.rows,
+                "matches_among_history": heard.silent,
+            }
+        )
+        return
+    for each in outcomes:
+        address = each.row["url"]
         if not each.asked:
             until = instant(each.held_until)
-            complain(f"{each.feed.shown_url}: not asked, its server wants to be left until {until}")
-        elif each.feed.error is not None:
-            complain(f"{each.feed.shown_url}: {each.feed.error}")
+            complain(f"{address}: not asked, its server wants to be left until {until}")
+        elif each.row["error"] is not None:
+            complain(f"{address}: {each.row['error']}")
         else:
-            say(f"{each.feed.shown_url}: {each.new} new or changed items")
-    if not polled:
+            say(f"{address}: {each.new} new or changed items")
+    if not outcomes:
         say("no feed is due")
-    say(f"{len(polled)} feeds polled, {matches} matches")
+    say(f"{len(outcomes)} feeds polled, {heard.shown} matches")
+    _say_silent(heard.silent)
 
 
 def _say_silent(silent: Mapping[str, int]) -> None:
@@ -376,12 +436,8 @@ def _seconds(text: str) -> int:
     return ticks // 1_000_000
 
 
-def _say_fixed(streams: Sequence[str]) -> None:
-    for name in streams:
-        complain(
-            f"items of this feed may come too late for the stream {name!r}, whose lateness is "
-            "fixed by its subscriptions: add feeds before subscribing to their streams"
-        )
+def _written(headers: Headers) -> list[str]:
+    return [f"{name}: {value}" for name, value in headers]
 
 
 def _headers(written: Sequence[str] | None) -> Headers:
@@ -399,36 +455,3 @@ def _lines_of(path: Path) -> list[str]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise Misuse(f"the headers in {path} cannot be read: {reason}") from None
-
-
-def row(feed: Feed, counts: Mapping[str, Count]) -> dict[str, Any]:
-    """Return a feed as a value for JSON; nothing in it is secret."""
-    count = counts.get(feed.key, Count())
-    return {
-        "url": feed.shown_url,
-        "key": feed.key,
-        "stream": feed.stream,
-        "tags": list(feed.tags),
-        "title": feed.title,
-        "site_url": feed.site_url,
-        "format": feed.format,
-        "quality": feed.quality,
-        "every": feed.every,
-        "lateness": feed.lateness // SECOND,
-        "ttl": feed.ttl,
-        "headers": [name for name, _ in feed.headers],
-        "state": feed.state,
-        "items": count.items,
-        "versions": count.versions,
-        "skipped": count.skipped,
-        "added": feed.added,
-        "polled": feed.polled,
-        "next_poll": None if feed.gone else feed.next_poll,
-        "polls": feed.polls,
-        "failures": feed.failures,
-        "failing_since": feed.failing_since,
-        "code": feed.code,
-        "error": feed.error,
-        "note": feed.note,
-        "moved_to": None if feed.moved_to is None else shown(feed.moved_to),
-    }

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any
 
 import typer
 
-from xscl.cli.options import DATA, Data, Json, home
+from xscl.cli.naming import subscriptions_like, told_unknown
+from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import complain, one_line, say, say_json, table
-from xscl.cli.queries import (
-    query_text,
-    refuse_bare_duration,
-    unknown_streams,
-)
+from xscl.cli.queries import mistyped, query_text, refuse_bare_duration, unknown_streams
+from xscl.cli.remote import Remote, place, reached
 from xscl.engine import Engine
+from xscl.errors import NameTaken
 from xscl.following import prepare
 from xscl.language.windows import refuse_bare_windows
 
@@ -29,6 +29,8 @@ def subscribe(
         typer.Option("--since", metavar="DURATION", help="Begin so far back: 7d, '12 h'."),
     ] = None,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Register a query under a name; it sees what arrives from now on.
@@ -42,12 +44,18 @@ def subscribe(
     text = query_text(query)
     refuse_bare_windows(text)
     refuse_bare_duration(since)
-    place = home(data)
-    with place.hold("subscribe"), Engine(place.database) as engine:
-        prepare(engine)
-        engine.subscribe(name, text, updates=updates, since=since)
-        for warning in (*_warnings(engine.explain(name)), *unknown_streams(engine, name)):
-            complain(warning)
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            warnings = _put(service, name, {"query": text, "updates": updates, "since": since})
+    else:
+        at = home(data)
+        with at.hold("subscribe"), Engine(at.database) as engine:
+            prepare(engine)
+            engine.subscribe(name, text, updates=updates, since=since)
+            warnings = [*_warnings(engine.explain(name)), *unknown_streams(engine, name)]
+    for warning in warnings:
+        complain(warning)
     if as_json:
         say_json({"subscribed": name})
     else:
@@ -55,11 +63,15 @@ def subscribe(
 
 
 def unsubscribe(
-    name: Annotated[str, typer.Argument(help="The name of the subscription.")],
+    name: Annotated[
+        str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
+    ],
     cascade: Annotated[
         bool, typer.Option("--cascade", help="Those that read what it publishes, too.")
     ] = False,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Remove a subscription and everything that only it needed.
@@ -68,10 +80,15 @@ def unsubscribe(
     Example:
       xscl unsubscribe echo
     """
-    place = home(data)
-    place.expect()
-    with place.hold("unsubscribe"), Engine(place.database) as engine:
-        removed = engine.unsubscribe(name, cascade=cascade)
+    service = reached(data, url, token)
+    if service is not None:
+        with service, told_unknown(service, name):
+            removed = _delete(service, name, cascade)
+    else:
+        at = home(data)
+        at.expect()
+        with at.hold("unsubscribe"), Engine(at.database) as engine:
+            removed = engine.unsubscribe(name, cascade=cascade)
     if as_json:
         say_json({"unsubscribed": name, "removed": list(removed)})
     else:
@@ -79,36 +96,76 @@ def unsubscribe(
             say(f"unsubscribed {one!r}")
 
 
-def subscriptions(data: Data = DATA, as_json: Json = False) -> None:
-    """List the subscriptions.
+def subscriptions(
+    data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False
+) -> None:
+    """List the subscriptions in the order of their names.
 
     \b
     Example:
       xscl subscriptions --json
     """
-    place = home(data)
-    place.expect()
-    with place.hold("subscriptions"), Engine(place.database) as engine:
-        registered = engine.subscriptions
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            found = [_row(one) for one in service.all_of("/v1/subscriptions")]
+    else:
+        at = home(data)
+        at.expect()
+        with at.hold("subscriptions"), Engine(at.database) as engine:
+            found = _registered(engine)
     if as_json:
-        say_json(
-            [
-                {
-                    "name": s.name,
-                    "query": s.query,
-                    "reads": list(s.reads),
-                    "publishes": s.publish,
-                    "template": s.template,
-                    "updates": s.updates,
-                }
-                for s in registered
-            ]
-        )
+        say_json(found)
         return
-    rows = [(s.name, s.template, ", ".join(s.reads), one_line(s.query, 100)) for s in registered]
+    rows = [
+        (s["name"], s["template"], ", ".join(s["reads"]), one_line(s["query"], 100)) for s in found
+    ]
     for line in table(("NAME", "TEMPLATE", "READS", "QUERY"), rows):
         say(line)
 
 
-def _warnings(explanation: str) -> list[str]:
-    return [line for line in explanation.splitlines() if line.startswith("warning: ")]
+_FIELDS = ("name", "query", "reads", "publishes", "template", "updates")
+
+
+def _row(shown: dict[str, Any]) -> dict[str, Any]:
+    return {name: shown[name] for name in _FIELDS}
+
+
+def _registered(engine: Engine) -> list[dict[str, Any]]:
+    """Return all subscriptions as values for JSON."""
+    return [
+        {
+            "name": s.name,
+            "query": s.query,
+            "reads": list(s.reads),
+            "publishes": s.publish,
+            "template": s.template,
+            "updates": s.updates,
+        }
+        for s in sorted(engine.subscriptions, key=lambda one: one.name)
+    ]
+
+
+def _put(service: Remote, name: str, wanted: dict[str, Any]) -> list[str]:
+    """Register a query with a service, and return its warnings."""
+    path = place("subscriptions", name)
+    answer = service.ask("PUT", path, json=wanted, source=wanted["query"])
+    if answer.status_code != 201:
+        raise NameTaken(
+            f"there is a subscription named {name!r} already",
+            hint="unsubscribe it first, or choose another name",
+        )
+    explanation = service.get(f"{path}/explain")["text"]
+    known = {one["name"] for one in service.all_of("/v1/streams")}
+    return [*_warnings(explanation), *mistyped(answer.json()["reads"], known)]
+
+
+def _delete(service: Remote, name: str, cascade: bool) -> Sequence[str]:
+    """Unsubscribe, and return the names of what was removed."""
+    path = place("subscriptions", name)
+    answer = service.ask("DELETE", path, params={"cascade": cascade})
+    return [str(one) for one in answer.json()["removed"]] if cascade else [name]
+
+
+def _warnings(explanation: str) -> Iterator[str]:
+    return (line for line in explanation.splitlines() if line.startswith("warning: "))

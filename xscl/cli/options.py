@@ -25,6 +25,27 @@ Data: TypeAlias = Annotated[
 DATA = Path("xscl-data")
 """The data directory unless --data or XSCL_DATA says otherwise."""
 
+Url: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--url",
+        envvar="XSCL_URL",
+        metavar="URL",
+        help="A running service; that of the data directory is found.",
+    ),
+]
+
+Token: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--token",
+        envvar="XSCL_TOKEN",
+        metavar="TOKEN|@FILE",
+        show_default=False,
+        help="Who asks the service; @FILE has it in a file.",
+    ),
+]
+
 Json: TypeAlias = Annotated[bool, typer.Option("--json", help="Answer in JSON, for programs.")]
 
 

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from xscl.cli.told import Told
 from xscl.delivery.message import row_of
 from xscl.errors import XsclError
 from xscl.match import Match
@@ -84,12 +85,12 @@ def instant(ticks: int | None) -> str:
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def match_row(match: Match) -> dict[str, Any]:
+def match_row(match: Match | Told) -> dict[str, Any]:
     """Return a match as a value for JSON."""
-    return row_of(match)
+    return match.row() if isinstance(match, Told) else row_of(match)
 
 
-def match_text(match: Match) -> Iterator[str]:
+def match_text(match: Match | Told) -> Iterator[str]:
     """Yield a match as lines for people: when, who, what, and what its variables hold.
 
     Of a node around other bound nodes the location says more than its text.

@@ -13,13 +13,15 @@ from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from feeds.spool import Spool
 from xscl.cli.inputs import Source, instant, load
-from xscl.cli.options import DATA, At, Data, Json, Native, home
-from xscl.cli.output import Misuse, complain, say, say_json
-from xscl.cli.telling import Heard, sink
+from xscl.cli.options import DATA, At, Data, Json, Native, Token, Url, home
+from xscl.cli.output import Misuse, complain, say, say_json, tracked
+from xscl.cli.remote import Remote, place, reached
+from xscl.cli.telling import Heard, latest, sink, told_since
 from xscl.documents import check
 from xscl.engine import Engine
 from xscl.errors import DocumentError
 from xscl.followed import ticks
+from xscl.home import Home
 from xscl.pipeline import BATCH, BATCH_BYTES, DirectConsumer
 from xscl.retention import DAY, asked
 
@@ -36,6 +38,8 @@ def push(
     at: At = None,
     native: Native = False,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Take documents into the data directory, durably, and print the matches.
@@ -58,9 +62,21 @@ def push(
     moment = None if at is None else instant(at)
     loaded = load(found, moment, native=native, qualified=True)
     documents = list(_fine(loaded.documents))
-    place = home(data)
+    not_read = loaded.refused + len(loaded.documents) - len(documents)
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            _send(service, documents, not_read, as_json=as_json)
+    else:
+        _take(home(data), documents, not_read, as_json=as_json)
+    if not documents:
+        raise typer.Exit(1)
+
+
+def _take(at: Home, documents: Sequence[Document], not_read: int, *, as_json: bool) -> None:
+    """Take documents into a data directory that nobody else uses, and tell the matches."""
     heard = Heard(as_json)
-    with place.hold("push"), Engine(place.database) as engine, Spool(place.spool) as spool:
+    with at.hold("push"), Engine(at.database) as engine, Spool(at.spool) as spool:
         engine.retain(asked(engine.retention))
         before = _counted(engine)
         for part in _parts(documents):
@@ -71,7 +87,7 @@ def push(
             counts = {
                 "documents": len(documents),
                 "new": after["arrived"] - before["arrived"],
-                "not_read": loaded.refused + len(loaded.documents) - len(documents),
+                "not_read": not_read,
                 "late": after["late"] - before["late"],
             }
             if as_json:
@@ -79,15 +95,43 @@ def push(
                 sys.stdout.flush()
     if not as_json:
         _say(counts, heard.shown)
-    if not documents:
-        raise typer.Exit(1)
 
 
-def _say(counts: Mapping[str, int], matches: int) -> None:
-    say(
-        f"{counts['documents']} documents, {counts['new']} of them new;"
-        f" {counts['not_read']} not read; {matches} matches"
-    )
+def _send(service: Remote, documents: Sequence[Document], not_read: int, *, as_json: bool) -> None:
+    """Send documents to a service, and tell the matches that are found from then on.
+
+    Of the documents a service does not say which were new or late.
+    """
+    if any(len(document.streams) > 1 for document in documents):
+        raise Misuse(
+            "a service takes a document for one stream",
+            hint="name one --stream; without a service several can be named",
+        )
+    before = latest(service)
+    for document in tracked(documents, "sending", len(documents)):
+        service.ask(
+            "POST",
+            place("documents", *document.streams),
+            # Four digits alone would be a year.
+            params={"id": document.id, "time": f"{document.timestamp:06d}"},
+            content=document.xml,
+            headers={"Content-Type": "application/xml"},
+        )
+    heard = Heard(as_json)
+    if service.caught_up():
+        heard(told_since(service, before))
+    else:
+        complain("the matches come a little later: 'xscl matches NAME' lists them")
+    counts = {"documents": len(documents), "new": None, "not_read": not_read, "late": None}
+    if as_json:
+        say_json({**counts, "matches": heard.rows})
+    else:
+        _say(counts, heard.shown)
+
+
+def _say(counts: Mapping[str, int | None], matches: int) -> None:
+    new = "sent" if counts["new"] is None else f"{counts['new']} of them new"
+    say(f"{counts['documents']} documents, {new}; {counts['not_read']} not read; {matches} matches")
     if counts["late"]:
         complain(
             f"{counts['late']} came too late for some subscription:"

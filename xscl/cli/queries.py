@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from xscl.cli.output import Misuse
@@ -39,6 +39,11 @@ def unknown_streams(engine: Engine, name: str) -> Iterator[str]:
     ).to_pylist()
     known = {row["stream"] for row in rows}
     (reads,) = (one.reads for one in engine.subscriptions if one.name == name)
+    yield from mistyped(reads, known)
+
+
+def mistyped(reads: Iterable[str], known: Collection[str]) -> Iterator[str]:
+    """Yield a warning for each stream of which nothing is known, while a near one is."""
     for stream in reads:
         near = difflib.get_close_matches(stream, known, n=1, cutoff=0.75)
         if stream not in known and near:

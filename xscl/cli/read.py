@@ -9,21 +9,29 @@ from collections.abc import Iterator
 from contextlib import closing
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
+from urllib.parse import parse_qs
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import typer
 
 from xscl.cli.answers import write_answer
-from xscl.cli.options import DATA, Data, Json, home
-from xscl.cli.output import match_row, match_text, say, say_json
+from xscl.cli.ask import of_named
+from xscl.cli.naming import subscriptions_like, told_unknown
+from xscl.cli.options import DATA, Data, Json, Token, Url, home
+from xscl.cli.output import complain, match_row, match_text, say, say_json
 from xscl.cli.queries import query_text
+from xscl.cli.remote import PAGE, Refused, Remote, place, reached
+from xscl.cli.told import Told
 from xscl.engine import Engine
 from xscl.errors import SqlError, UnknownSubscription, XsclError
 from xscl.followed import create_tables
-from xscl.home import SERVICE, Home, HomeError
+from xscl.home import SERVICE, HomeError
 from xscl.match import Match
 from xscl.status import Status
 from xscl.status import status as figures
+from xscl.witness import Row, Witness
 from xscl.witness import witness as witnesses
 
 
@@ -37,12 +45,16 @@ class Format(StrEnum):
 
 
 def matches(
-    name: Annotated[str, typer.Argument(help="The name of a subscription.")],
+    name: Annotated[
+        str, typer.Argument(help="The name of a subscription.", autocompletion=subscriptions_like)
+    ],
     after: Annotated[
         str | None, typer.Option("--after", metavar="ID", help="Only those after this match.")
     ] = None,
     as_json: Json = False,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
     """List the matches of a subscription that are kept, in the order in which they were found.
 
@@ -53,16 +65,36 @@ def matches(
     Example:
       xscl matches echo --json
     """
-    place = home(data)
-    place.expect()
-    with place.hold("matches"), Engine(place.database) as engine:
-        for match in _after(_matches_of(engine, name), after):
-            if as_json:
-                say_json(match_row(match))
-            else:
-                say(f"match {match.id}")
-                for line in match_text(match):
-                    say(line)
+    service = reached(data, url, token)
+    if service is not None:
+        with service, told_unknown(service, name):
+            _list(_after(_told(service, name), after), as_json)
+        return
+    at = home(data)
+    at.expect()
+    with at.hold("matches"), Engine(at.database) as engine:
+        _list(_after(_matches_of(engine, name), after), as_json)
+
+
+def _list(found: Iterator[Match] | Iterator[Told], as_json: bool) -> None:
+    for match in found:
+        if as_json:
+            say_json(match_row(match))
+        else:
+            say(f"match {match.id}")
+            for line in match_text(match):
+                say(line)
+
+
+def _told(service: Remote, name: str) -> Iterator[Told]:
+    """Yield the matches of a subscription as a service tells them, the oldest first."""
+    path, after = place("subscriptions", name, "matches"), 0
+    while True:
+        page = service.get(path, after=after, limit=PAGE)
+        yield from map(Told, page["matches"])
+        if page["next"] is None:
+            return
+        after = int(parse_qs(page["next"])["after"][0])
 
 
 def _matches_of(engine: Engine, name: str) -> Iterator[Match]:
@@ -76,7 +108,10 @@ def _matches_of(engine: Engine, name: str) -> Iterator[Match]:
     return (match for match in engine.matches() if match.subscription == name)
 
 
-def _after(found: Iterator[Match], after: str | None) -> Iterator[Match]:
+T = TypeVar("T", Match, Told)
+
+
+def _after(found: Iterator[T], after: str | None) -> Iterator[T]:
     """Yield the matches after one; raise if that one is not there."""
     if after is None:
         yield from found
@@ -99,6 +134,8 @@ def sql(
     ] = None,
     as_json: Json = False,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
     """Run one SELECT over the witness relations and all other public tables.
 
@@ -108,15 +145,34 @@ def sql(
     Example:
       xscl sql 'SELECT * FROM R_bin LIMIT 5' --format csv
     """
-    place = home(data)
-    place.expect()
     chosen = Format.JSON if as_json else form
-    with place.hold("sql"), Engine(place.database) as engine:
-        try:
-            answer = engine.sql(query_text(query))
-        except SqlError as error:
-            raise SqlError(error.message, hint=_near(engine, error.message)) from None
+    text = query_text(query)
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            answer = _asked(service, text)
+    else:
+        at = home(data)
+        at.expect()
+        with at.hold("sql"), Engine(at.database) as engine:
+            try:
+                answer = engine.sql(text)
+            except SqlError as error:
+                raise SqlError(error.message, hint=_near(engine, error.message)) from None
     write_answer(answer, chosen.value, output)
+
+
+_ROWS = 100_000  # that a service answers at most
+
+
+def _asked(service: Remote, text: str) -> pa.Table:
+    """Return what a service answers, the same values as the data directory has."""
+    wanted = {"query": text, "format": "parquet", "rows": _ROWS}
+    answer = service.ask("POST", "/v1/sql", json=wanted)
+    found = pq.read_table(pa.BufferReader(answer.content))
+    if answer.headers.get("xscl-truncated") == "true":
+        complain(f"these are the first {found.num_rows} rows; a service answers with no more")
+    return found
 
 
 def _near(engine: Engine, message: str) -> str | None:
@@ -137,11 +193,18 @@ _OFTEN = ("documents", "subscriptions", "watermarks", "late", "rejected", "R_doc
 
 def explain(
     query: Annotated[
-        str, typer.Argument(metavar="NAME|QUERY|@FILE", help="A subscription, or a query.")
+        str,
+        typer.Argument(
+            metavar="NAME|QUERY|@FILE",
+            help="A subscription, or a query.",
+            autocompletion=subscriptions_like,
+        ),
     ],
     show_sql: Annotated[bool, typer.Option("--sql", help="Show the template's SQL.")] = False,
     as_json: Json = False,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
     """Show how a query is evaluated: join graph, template, sharing, windows, state kept.
 
@@ -149,10 +212,14 @@ def explain(
     Example:
       xscl explain echo --sql
     """
-    place = home(data)
     text = query_text(query)
-    if place.exists():
-        with place.hold("explain"), Engine(place.database) as engine:
+    at = home(data)
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            answer = str(of_named(service, "/v1/explain", text, sql=show_sql)["text"])
+    elif at.exists():
+        with at.hold("explain"), Engine(at.database) as engine:
             answer = engine.explain(text, sql=show_sql)
     else:
         with Engine() as engine:
@@ -167,6 +234,8 @@ def witness(
     document: Annotated[str, typer.Argument(metavar="DOC", help="The id of a document.")],
     as_json: Json = False,
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
 ) -> None:
     """Show a document as a tree with its node ids and which variables bind where.
 
@@ -174,10 +243,15 @@ def witness(
     Example:
       xscl witness d1
     """
-    place = home(data)
-    place.expect()
-    with place.hold("witness"), Engine(place.database) as engine:
-        found = witnesses(engine, document, place.spool)
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            found = _seen(service.get(place("documents", document, "witness", slashes=True)))
+    else:
+        at = home(data)
+        at.expect()
+        with at.hold("witness"), Engine(at.database) as engine:
+            found = witnesses(engine, document, at.spool)
     if as_json:
         say_json(found.as_dict())
     else:
@@ -185,29 +259,39 @@ def witness(
             say(line)
 
 
-def status(as_json: Json = False, data: Data = DATA) -> None:
+def _seen(told: dict[str, Any]) -> Witness:
+    """Return a document's nodes as they were told."""
+    rows = (
+        Row(n["node"], n["depth"], n["path"], n["name"], n["text"], tuple(n["variables"]))
+        for n in told["nodes"]
+    )
+    return Witness(told["document"], tuple(rows))
+
+
+def status(as_json: Json = False, data: Data = DATA, url: Url = None, token: Token = None) -> None:
     """Show what is registered, how much came in, and what waits; also of a running service.
 
     \b
     Example:
       xscl status --json
     """
-    place = home(data)
-    place.expect()
-    holder = place.holder()
-    if holder is not None and holder.command == SERVICE:
-        found, note = _of_service(place, holder.pid)
+    written = _written(data, url, token)
+    if written is not None:
+        found, note = _of_service(written)
     else:
+        at = home(data)
+        at.expect()
         with (
-            place.hold("status"),
-            Engine(place.database) as engine,
+            at.hold("status"),
+            Engine(at.database) as engine,
             closing(engine.store()) as store,
         ):
             create_tables(store)
-            found, note = figures(store, place), None
+            found, note = figures(store, at), None
     if as_json:
-        running = None if note is None else holder and holder.pid
-        say_json({**found.as_dict(), "service": running, "address": place.address()})
+        told = written or {}
+        running, address = told.get("pid"), told.get("address")
+        say_json({**found.as_dict(), "service": running, "address": address})
         return
     if note is not None:
         say(note)
@@ -215,19 +299,38 @@ def status(as_json: Json = False, data: Data = DATA) -> None:
         say(line)
 
 
-def _of_service(place: Home, pid: int) -> tuple[Status, str]:
-    """Return what the running service last wrote, and a line about the service."""
-    written = place.read_status()
-    if written is None or written.get("pid") != pid:
+def _written(data: Path, url: str | None, token: str | None) -> dict[str, Any] | None:
+    """Return what a running service has last written of itself, None if there is none."""
+    if url is not None:
+        service = reached(data, url, token)
+        assert service is not None
+        with service:
+            told = service.figures()
+        if told is None:
+            raise Refused(403, "operator_only", "the figures of a service are for its operator")
+        return told
+    at = home(data)
+    holder = at.holder()
+    if holder is None or holder.command != SERVICE:
+        return None
+    written = at.read_status()
+    if written is None or written.get("pid") != holder.pid:
         raise HomeError(
-            f"the service (process {pid}) has not written its status yet", hint="try again soon"
+            f"the service (process {holder.pid}) has not written its status yet",
+            hint="try again soon",
         )
+    return written
+
+
+def _of_service(written: dict[str, Any]) -> tuple[Status, str]:
+    """Return what a running service has written, and a line about the service."""
     try:
         found, age = Status.of(written), time.time() - written["written"] / 1e6
     except KeyError:
         raise HomeError(
-            f"the service (process {pid}) is of another release, whose status is not known here",
+            f"the service (process {written.get('pid')}) is of another release, whose status is"
+            " not known here",
             hint="ask with the release that runs, or start the service anew",
         ) from None
     where = f" at {written['address']}" if written.get("address") else ""
-    return found, f"service        process {pid}{where}, {age:.0f} s ago"
+    return found, f"service        process {written['pid']}{where}, {age:.0f} s ago"

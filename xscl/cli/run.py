@@ -25,6 +25,7 @@ from xscl.cli.output import (
     tracked,
 )
 from xscl.cli.queries import query_text
+from xscl.cli.told import Told
 from xscl.engine import Engine
 from xscl.language.windows import refuse_bare_windows
 from xscl.match import Match
@@ -153,17 +154,17 @@ def _matches(engine: Engine, documents: Sequence[Document]) -> Iterator[Match]:
     yield from engine.flush()
 
 
-def _write_text(match: Match) -> None:
+def _write_text(match: Match | Told) -> None:
     for line in match_text(match):
         say(line)
 
 
-def _write_xml(match: Match) -> None:
+def _write_xml(match: Match | Told) -> None:
     text = match.xml().decode()
     sys.stdout.write((clean(text) if sys.stdout.isatty() else text) + "\n")
 
 
-def _write_jsonl(match: Match) -> None:
+def _write_jsonl(match: Match | Told) -> None:
     say_json(match_row(match))
 
 

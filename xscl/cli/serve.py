@@ -102,8 +102,8 @@ def serve(
         fetching=fetching,
         history=history,
         keep_matches=keep_matches,
-        mail=None if smtp is None else mail_server(smtp),
         workers=workers,
+        mail=None if smtp is None else mail_server(smtp),
         listen=Settings(
             host=host,
             port=port,

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import parse_qs
 
 from feeds.documents import Document
 from xscl.cli.output import match_row, match_text, say
+from xscl.cli.remote import PAGE, Remote
+from xscl.cli.told import Told
 from xscl.engine import Engine
 from xscl.ledger import Batch
-from xscl.matches import Matches
+from xscl.match import Match
 from xscl.sink import EngineSink
 from xscl.xpath.portions import Part
 
@@ -34,7 +37,7 @@ class Heard:
     rows: list[dict[str, Any]] = field(default_factory=list)
     silent: Counter[str] = field(default_factory=Counter)
 
-    def __call__(self, matches: Matches) -> None:
+    def __call__(self, matches: Iterable[Match | Told]) -> None:
         for match in matches:
             if match.history and not self.history:
                 self.silent[match.subscription] += 1
@@ -64,3 +67,22 @@ class _ToldAtTheEnd(EngineSink):
         self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
     ) -> None:
         self.on_matches(self.engine.push(documents, source=batch, parts=parts))
+
+
+def latest(service: Remote) -> int:
+    """Return the position of the latest match that a service has for who asks; 0 without any."""
+    found = service.get("/v1/matches", limit=1)["matches"]
+    return int(found[0]["position"]) if found else 0
+
+
+def told_since(service: Remote, position: int) -> list[Told]:
+    """Return the matches of a service after a position, in the order in which they were found."""
+    found: list[Told] = []
+    before = None
+    while True:
+        page = service.get("/v1/matches", limit=PAGE, before=before)
+        new = [Told(one) for one in page["matches"] if one["position"] > position]
+        found += new
+        if len(new) < len(page["matches"]) or page["next"] is None:
+            return found[::-1]
+        before = parse_qs(page["next"])["before"][0]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import time
+
 from fastapi import FastAPI
 
 from xscl.service import problems
 from xscl.service.dependencies import Guesses
 from xscl.service.guard import Guard
 from xscl.service.installation import Installation
+from xscl.service.metrics import Counting
 from xscl.service.routes import (
     ask,
     deliveries,
@@ -16,6 +19,7 @@ from xscl.service.routes import (
     events,
     feeds,
     matches,
+    metrics,
     sql,
     state,
     streams,
@@ -35,6 +39,7 @@ ROUTERS = (
     streams.router,
     ask.router,
     sql.router,
+    metrics.router,
     state.router,
     tokens.router,
 )
@@ -56,7 +61,8 @@ def create_app(installation: Installation) -> FastAPI:
     problems.install(app)
     for router in ROUTERS:
         app.include_router(router, prefix="/v1")
-    app.include_router(syndication.secret_router)
     app.include_router(describing.router)
+    app.include_router(syndication.secret_router)
     app.add_middleware(Guard, settings=installation.settings)
+    app.add_middleware(Counting, metrics=installation.metrics, clock=time.monotonic)
     return app

@@ -19,6 +19,7 @@ from xscl.following import Fetching
 from xscl.home import Home
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.intake import Intake
+from xscl.service.metrics import Metrics
 from xscl.service.names import OPERATOR, owner
 from xscl.service.registrar import Registrar
 from xscl.service.resolving import Resolver
@@ -158,6 +159,7 @@ class Installation:
     intake: Intake
     usage: Usage
     sql: UserSql
+    metrics: Metrics
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -182,5 +184,5 @@ def installed(
         yield Installation(
             *(home, engine, feeds, spool, outbox, settings),
             *(accounts, Tokens(own, accounts), registrar, readers, public, resolver),
-            *(intake, usage, sql),
+            *(intake, usage, sql, Metrics(engine, home)),
         )

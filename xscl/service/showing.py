@@ -32,6 +32,7 @@ class MatchShown(BaseModel):
     history: bool
     bindings: dict[str, list[Bound]]
     xml: str = Field(description="The output document.")
+    constructed: bool = Field(description="Whether the query says what the output document is.")
 
 
 def document_name(who: Account, known: str) -> str:
@@ -61,6 +62,7 @@ def match_shown(who: Account, match: Match) -> MatchShown:
             for variable, nodes in match.bindings.items()
         },
         xml=match.xml().decode(),
+        constructed=match.constructed,
     )
 
 

@@ -39,7 +39,6 @@ def ask(automaton: Automaton, pairs: Sequence[Pair]) -> None:
         upper = places.get(pair.first)
         if upper is None:
             upper = places[pair.first] = automaton.place(first)
-        steps = (
-            blocks[first.stream + rest].steps if rest else ()
-        )  # a stream alone is a pattern, too
+        # A stream alone would be read as its root element.
+        steps = blocks[first.stream + rest].steps if rest else ()
         automaton.add_below(pair.number, upper, steps, pair.valued)

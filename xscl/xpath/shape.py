@@ -28,6 +28,9 @@ from xscl.xpath.structure import Outline, Structure
 BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered
 BUNDLES = 200_000  # bundles whose rows are remembered, of all shapes
 SEEN = 100_000  # outlines of which is known that they were met
+LEARNT = (
+    10_000  # changes, beyond its size, after which a shape is made anew: it keeps what has gone
+)
 
 Numbers: TypeAlias = npt.NDArray[np.int32]
 
@@ -54,7 +57,7 @@ class Shape:
 
     __slots__ = (
         *("_matched", "_selected", "_streams", "_under", "bundles", "changes", "derived"),
-        *("found", "rows", "spots", "structure"),
+        *("found", "learned", "rows", "spots", "structure"),
     )
 
     def __init__(
@@ -68,6 +71,7 @@ class Shape:
         self.structure = structure
         self._streams = streams
         self.changes = automaton.now
+        self.learned = 0
         self.bundles: Bundles | None = None  # only a shape that is remembered has them
         self.spots: list[tuple[Spot, Sequence[int]]] = []
         self.derived: dict[Entry, Sequence[int]] = {}
@@ -213,6 +217,7 @@ class Shape:
         if changes is None:
             return False
         self.changes = automaton.now
+        self.learned += len(changes)
         self.found |= {root.state: (-1,) for root in automaton.roots(self._streams)}
         self.spots = [(spot, nodes) for spot, nodes in self.spots if spot.places]
         added: dict[int, Entry] = {}
@@ -357,17 +362,22 @@ class Bundles:
     """The rows of bundles that matched at one node of some shape, as far as there is room."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Shape, Bundle, int], Bundled] = {}
+        self._known: dict[Shape, dict[tuple[Bundle, int], Bundled]] = {}
+        self._count = 0
         self._columns: dict[object, tuple[Column, Column, tuple[int, ...]]] = {}
+
+    def __len__(self) -> int:
+        return self._count
 
     def rows(self, shape: Shape, bundle: Bundle, place: Place, node: int) -> Bundled:
         """Return the rows of what is asked for at a place that matches a node."""
-        key = shape, bundle, node
-        known = self._known.get(key)
+        of_shape = self._known.get(shape)
+        known = None if of_shape is None else of_shape.get((bundle, node))
         if known is None:
-            if len(self._known) >= BUNDLES:
+            if self._count >= BUNDLES:
                 self._known.clear()
                 self._columns.clear()
+                self._count = 0
             hits = {place: (node,)}
 
             def matching(lower: Place) -> Sequence[int]:
@@ -377,8 +387,13 @@ class Bundles:
             pairs, firsts, seconds, wanted = columns(bundle.entries, parents, matching)
             same = tuple(firsts), tuple(seconds), wanted  # as in many bundles
             known = pairs, *self._columns.setdefault(same, (firsts, seconds, wanted))
-            self._known[key] = known
+            self._known.setdefault(shape, {})[bundle, node] = known
+            self._count += 1
         return known
+
+    def forget(self, shape: Shape) -> None:
+        """Keep nothing of a shape."""
+        self._count -= len(self._known.pop(shape, ()))
 
 
 def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> Sequence[int]:
@@ -431,10 +446,11 @@ class Shapes:
         known = self._known.get(key)
         if known is not None:
             shape, size = known
-            if shape.changes == automaton.now or shape.learn(automaton):
+            if shape.changes == automaton.now or (
+                shape.learned <= size + LEARNT and shape.learn(automaton)
+            ):
                 return shape
-            del self._known[key]
-            self._size -= size
+            self._forget(key)
         start = automaton.start(streams)
         if start is None:
             return None
@@ -455,8 +471,12 @@ class Shapes:
         self._known[key] = shape, size
         self._size += size
         while self._size > BUDGET:
-            oldest = next(iter(self._known))
-            self._size -= self._known.pop(oldest)[1]
+            self._forget(next(iter(self._known)))
+
+    def _forget(self, key: tuple[tuple[str, ...], Outline]) -> None:
+        shape, size = self._known.pop(key)
+        self._bundles.forget(shape)
+        self._size -= size
 
 
 def shape_of(automaton: Automaton, streams: tuple[str, ...], outlined: Outline) -> Shape | None:

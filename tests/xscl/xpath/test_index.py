@@ -15,6 +15,7 @@ from xscl.xpath.atoms import demanded, plan
 from xscl.xpath.intervals import Interval, Intervals
 from xscl.xpath.navigate import holds
 from xscl.xpath.nfa import Automaton
+from xscl.xpath.shape import Shapes
 from xscl.xpath.shred import Columns, run
 from xscl.xpath.substrings import Substrings
 
@@ -139,6 +140,29 @@ def test_a_place_gets_many_branches_and_loses_them_one_by_one() -> None:
         assert found() == list(range(number, 100))
         automaton.remove(number)
     assert automaton.start(("S",)) is None
+
+
+def test_a_structure_keeps_little_of_what_has_come_and_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("xscl.xpath.shape.LEARNT", 20)
+    automaton = Automaton()
+    stays = parse_block("S//a[./b]"), parse_block("S//a[./b]/b")
+    automaton.add(0, *stays, valued=True)
+    root = etree.fromstring("<r>" + "<a><b>x</b></a>" * 3 + "</r>")
+    columns = Columns()
+    most = 0
+    for number in range(1, 301):
+        gone = parse_block("S/r/a[./b]/b")  # its states are others each time
+        automaton.add(number, gone, gone, valued=True)
+        columns.add(automaton, number, ("S",), root)
+        automaton.remove(number)
+        assert isinstance(automaton.shapes, Shapes)
+        for shape, _ in automaton.shapes._known.values():
+            most = max(most, len(shape.found) + len(shape._matched) + len(shape._under))
+    assert 0 < most < 150
+    found = columns.tables()[0]
+    assert [pair for pair in found["pair"].to_pylist() if pair] == sorted([*range(1, 301)] * 3)
 
 
 # -- Words and intervals -------------------------------------------------------------------

@@ -56,6 +56,12 @@ class Tried(BaseModel):
     matches: list[MatchShown]
 
 
+class ExplainAsked(Asked):
+    """A query to explain."""
+
+    sql: bool = Field(False, description="Show the SQL of its joins instead.")
+
+
 class WhyAsked(Asked):
     """A query and the documents of its blocks, in their order; `-` for none."""
 
@@ -90,7 +96,9 @@ class Node(BaseModel):
     """A node of a document, and the patterns that bind it."""
 
     node: int
+    depth: int
     path: str
+    name: str = Field(description="Its name as it is written; `@` before that of an attribute.")
     text: str
     variables: list[str]
 
@@ -123,9 +131,9 @@ def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
 
 
 @router.post("/explain", summary="Explain a query")
-def explain(asked: Asked, here: Here, who: Who) -> Explanation:
+def explain(asked: ExplainAsked, here: Here, who: Who) -> Explanation:
     """Says how a query that is not registered would be evaluated."""
-    return _explained(here, who, asked, sql=False)
+    return _explained(here, who, asked, sql=asked.sql)
 
 
 @router.get("/subscriptions/{name}/explain", summary="Explain a subscription")
@@ -139,7 +147,7 @@ def explain_subscription(
     return _explained(here, who, Asked(query=None, subscription=name), sql=sql)
 
 
-@router.get("/documents/{id}/witness", summary="Show a document's nodes")
+@router.get("/documents/{id:path}/witness", summary="Show a document's nodes")
 def show_witness(
     id: Annotated[str, Path(min_length=1, max_length=1_000, description="The document's id.")],
     here: Here,
@@ -151,7 +159,9 @@ def show_witness(
     nodes = [
         Node(
             node=row.node,
+            depth=row.depth,
             path=row.path,
+            name=row.name,
             text=row.text,
             variables=[v for v in map(who.shown, row.variables) if who.is_operator or v],
         )

@@ -15,7 +15,7 @@ from feeds.opml import read_list, write_opml
 from xscl.feed import EVERY, EVERYTHING, SECOND, Feed, check_url, read_header, shown
 from xscl.feedlist import Line, outlines_of, take_list
 from xscl.followed import Count, Feeds, ticks
-from xscl.following import allow_late, follow
+from xscl.following import allow_late, follow, late_items
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
@@ -73,6 +73,8 @@ class Shown(BaseModel):
     format: str
     quality: str
     every: int = Field(description="Seconds between two polls.")
+    lateness: int = Field(description="Seconds that its items may come late.")
+    ttl: int | None = Field(description="Seconds that it asks to be left for.")
     headers: list[str] = Field(description="The names of the headers that it was given.")
     state: str = Field(examples=["ok"])
     items: int
@@ -176,6 +178,7 @@ def export(here: Here, who: Who) -> Response:
     """Writes OPML 2.0; feeds whose addresses look secret are left out, and counted in a header."""
     with here.feeds_lock:
         found = here.feeds.owned(who.qualify(""))
+    found.sort(key=lambda feed: (feed.added, feed.key))
     named = [replace(feed, tags=tuple(_own(who, tag) for tag in feed.tags)) for feed in found]
     outlines, left_out = outlines_of(named)
     return Response(
@@ -293,6 +296,7 @@ def _shown(
             "url": feed.shown_url,
             "stream": _own(who, feed.stream),
             "tags": [_own(who, tag) for tag in feed.tags],
+            "lateness": feed.lateness // SECOND,
             "headers": [name for name, _ in feed.headers],
             "items": count.items,
             "versions": count.versions,
@@ -302,7 +306,7 @@ def _shown(
             "note": None if feed.note is None else who.shown(feed.note),
             "moved_to": None if feed.moved_to is None else shown(feed.moved_to),
             "warnings": [
-                f"items may come too late for {_own(who, name)!r}, which is subscribed to already"
+                late_items(_own(who, name))
                 for name in fixed or ()
                 if name != EVERYTHING or who.is_operator
             ],

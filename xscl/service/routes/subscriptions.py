@@ -62,7 +62,14 @@ class Shown(BaseModel):
     reads: list[str] = Field(description="The streams that it reads.", examples=[["feeds"]])
     own: list[str] = Field(description="Those of them that are your own, not public.")
     publishes: str | None = Field(description="The stream that its matches are put on.")
+    template: int | None = Field(description="The template of its joins, for the operator.")
     updates: bool
+
+
+class Removed(BaseModel):
+    """What was removed."""
+
+    removed: list[str]
 
 
 class Imported(BaseModel):
@@ -150,18 +157,26 @@ async def get(name: Name, here: Here, who: Who) -> Shown:
 
 
 @router.delete(
-    "/subscriptions/{name}", summary="Remove a subscription", status_code=HTTPStatus.NO_CONTENT
+    "/subscriptions/{name}",
+    summary="Remove a subscription",
+    status_code=HTTPStatus.NO_CONTENT,
+    responses={200: {"model": Removed, "description": "With `cascade`: what was removed."}},
 )
 def delete(
     name: Name,
     here: Here,
     who: Who,
+    response: Response,
     cascade: Annotated[
         bool, Query(description="Those that read what only it publishes, too.")
     ] = False,
-) -> None:
+) -> Removed | None:
     """Removes a subscription with its matches and deliveries."""
-    unsubscribe(here, who, name, cascade=cascade)
+    removed = unsubscribe(here, who, name, cascade=cascade)
+    if not cascade:
+        return None
+    response.status_code = HTTPStatus.OK
+    return Removed(removed=[who.own(one) or one for one in removed])
 
 
 def existing(here: Installation, who: Account, name: str) -> Subscription:
@@ -183,5 +198,6 @@ def shown(here: Installation, who: Account, found: Subscription) -> Shown:
         reads=[who.visible(stream) or stream for stream in found.reads],
         own=[who.own(stream) or stream for stream in own],
         publishes=None if found.publish is None else who.own(found.publish),
+        template=found.template if who.is_operator else None,
         updates=found.updates,
     )

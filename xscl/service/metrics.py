@@ -1,0 +1,228 @@
+"""Figures for Prometheus: what was counted while requests and pushes went on, and the status.
+
+No label holds anything that a user has named: routes are those of the program, states and stages
+are words of it.  What counts from the start of the service is a counter; what is there now is read
+from the status that the service writes of itself, and a gauge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from http import HTTPStatus
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from xscl.engine import Engine
+from xscl.home import Home
+from xscl.pace import Stage
+from xscl.status import Status
+from xscl.store import Store
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+
+_GAUGES = {
+    "subscriptions": "Subscriptions that are registered",
+    "templates": "Templates that their joins have",
+    "joins": "Distinct joins, each shared by all who asked for it",
+    "streams": "Streams that are declared, read, or have documents",
+    "documents": "Documents that are known, those not taken left out",
+    "published": "Documents that were made of matches",
+    "rejected": "Documents that were not taken and are remembered",
+    "late": "Documents that came behind the watermark",
+    "matches": "Matches that are kept",
+    "texts": "Texts of documents that are kept",
+    "text_bytes": "Bytes of these texts",
+    "spool": "The last segment of the spool",
+    "position": "The last segment that was consumed",
+    "waiting": "Documents in the spool that wait to be consumed",
+    "lag": "Seconds that the oldest of them has waited",
+}
+
+
+class Metrics:
+    """The figures of one service: its own registry, so that nothing else is told."""
+
+    def __init__(self, engine: Engine, home: Home) -> None:
+        self.registry = CollectorRegistry()
+        self._engine = engine
+        self._stages = Histogram(
+            "xscl_push_stage_seconds",
+            "How long the stages of a push took",
+            ["stage"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._requests = Counter(
+            "xscl_requests",
+            "Requests that were answered, by route and status",
+            ["method", "route", "status"],
+            registry=self.registry,
+        )
+        self._answers = Histogram(
+            "xscl_request_seconds",
+            "How long it took until an answer began",
+            ["route"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        engine.pace.listener = self._stage
+        self.figures = _Figures(engine, home)
+        self.registry.register(self.figures)
+
+    def _stage(self, stage: Stage, seconds: float) -> None:
+        self._stages.labels(stage).observe(seconds)
+
+    def answered(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._answers.labels(route).observe(seconds)
+
+    def text(self, store: Store) -> bytes:
+        """Return all figures as Prometheus reads them; `store` is a connection of its own."""
+        self.figures.counted = _of_tables(store)
+        return generate_latest(self.registry)
+
+
+class _Figures(Collector):
+    """What the service says of itself: figures of its engine, of its status, of tables."""
+
+    def __init__(self, engine: Engine, home: Home) -> None:
+        self._engine = engine
+        self._home = home
+        self.counted: dict[str, dict[str, int]] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the figures as they are now."""
+        pace = self._engine.pace
+        for name, value, what in (
+            ("pushes", pace.pushes, "Batches that were pushed since the start"),
+            ("pushed_documents", pace.documents, "Documents that were taken since the start"),
+            ("pushed_matches", pace.matches, "Matches that were found since the start"),
+        ):
+            yield CounterMetricFamily(f"xscl_{name}", what, value=value)
+        yield from _states("feeds", "Feeds by state", self.counted)
+        yield from _states("endpoints", "Endpoints of deliveries by state", self.counted)
+        yield from _states("dead_letters", "Matches that could not be delivered", self.counted)
+        if (status := _status(self._home)) is not None:
+            yield from _of_status(status)
+
+
+def _of_status(status: Status) -> Iterator[Metric]:
+    for name, what in _GAUGES.items():
+        yield GaugeMetricFamily(f"xscl_{name}", what, value=float(getattr(status, name)))
+    yield GaugeMetricFamily(
+        "xscl_sharing", "Subscriptions for each distinct join", value=status.sharing
+    )
+    if (rates := status.rates) is not None:
+        for name, values in (
+            ("documents", (rates.documents_1m, rates.documents_5m)),
+            ("matches", (rates.matches_1m, rates.matches_5m)),
+        ):
+            family = GaugeMetricFamily(
+                f"xscl_{name}_per_second", f"The rate of {name}, on average", labels=["over"]
+            )
+            for over, value in zip(("1m", "5m"), values, strict=True):
+                family.add_metric([over], value)
+            yield family
+    state = GaugeMetricFamily(
+        "xscl_state_witnesses", "Witnesses that are kept, by the window's length", labels=["window"]
+    )
+    for bucket, witnesses in _by_length(status).items():
+        state.add_metric([bucket], witnesses)
+    yield state
+
+
+_LENGTHS = (
+    ("up to 1 min", 60_000_000),
+    ("up to 1 h", 3_600_000_000),
+    ("up to 1 d", 86_400_000_000),
+    ("up to 7 d", 604_800_000_000),
+)
+
+
+def _by_length(status: Status) -> dict[str, int]:
+    """Return witnesses by the length of their windows; few lengths, whoever chose them."""
+    found = {**{name: 0 for name, _ in _LENGTHS}, "longer": 0, "ever": 0}
+    for window in status.windows or ():
+        ticks = window.ticks
+        if ticks is None:
+            found["ever"] += window.witnesses
+        else:
+            name = next((name for name, most in _LENGTHS if ticks <= most), "longer")
+            found[name] += window.witnesses
+    return found
+
+
+def _states(name: str, what: str, counted: dict[str, dict[str, int]]) -> Iterator[Metric]:
+    family = GaugeMetricFamily(f"xscl_{name}", what, labels=["state"])
+    for state, count in sorted(counted.get(name, {}).items()):
+        family.add_metric([state], count)
+    yield family
+
+
+def _of_tables(store: Store) -> dict[str, dict[str, int]]:
+    """Return what tables say of feeds and deliveries, by state."""
+    counts = {
+        "feeds": "SELECT CASE WHEN gone THEN 'gone' WHEN error IS NOT NULL THEN 'failing'"
+        " WHEN polls = 0 THEN 'new' ELSE 'ok' END, count(*) FROM state.feed GROUP BY 1",
+        "endpoints": "SELECT coalesce(state, 'unknown'), count(*) FROM state.endpoint GROUP BY 1",
+        "dead_letters": "SELECT 'dead', count(*) FROM state.dead_letter",
+    }
+    return {name: dict(store.fetch(query)) for name, query in counts.items()}
+
+
+def _status(home: Home) -> Status | None:
+    written: dict[str, Any] | None = home.read_status()
+    try:
+        return None if written is None else Status.of(written)
+    except KeyError:
+        return None
+
+
+class Counting:
+    """The middleware that counts requests: by their route, never by what users put into it."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, clock: Any) -> None:
+        self._app = app
+        self._metrics = metrics
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = self._clock(), int(HTTPStatus.INTERNAL_SERVER_ERROR)
+        until = began
+
+        async def noted(message: Message) -> None:
+            nonlocal status, until
+            if message["type"] == "http.response.start":
+                status, until = message["status"], self._clock()
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noted)
+        finally:
+            route = _route(scope)
+            method = scope["method"] if scope["method"] in _METHODS else "other"
+            self._metrics.answered(method, route, status, max(0.0, until - began))
+
+
+def _route(scope: Scope) -> str:
+    """Return the route of a request as the program has it, with the prefix of the API."""
+    path = getattr(scope.get("route"), "path", None)
+    if path is None:
+        return "(none)"
+    is_api = str(scope["path"]).startswith(f"{_API}/") and not str(path).startswith(f"{_API}/")
+    return f"{_API}{path}" if is_api else str(path)
+
+
+_API = "/v1"
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
