@@ -40,6 +40,7 @@ from xscl.match import Match, Reader, groups_of, output_of
 from xscl.matches import Matches
 from xscl.network import Network
 from xscl.outlets import Published
+from xscl.pages import LIMIT, Page, Pages
 from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.registration import Registration
 from xscl.relational import Attributes
@@ -86,6 +87,7 @@ class Engine:
         self._workers = Workers(workers)
         self._views = views
         self._lock = threading.RLock()
+        self._pages: Pages | None = None
         self._settled = 0  # subscriptions that were there when the collector was last told
         self._compile = lru_cache(maxsize=10_000)(compile_query)
         try:
@@ -159,6 +161,9 @@ class Engine:
         """Close the store; the engine cannot be used any more."""
         with self._lock:
             self._workers.close()
+            if self._pages is not None:
+                self._pages.close()
+                self._pages = None
             self._store.close()
             self._unsettle()
 
@@ -586,6 +591,31 @@ class Engine:
             # a result is the match of all who share it, so the one given may not be its last
             passed = [m.id for m in found[: found.count_first()] if m.position == first]
             return found[passed.index(after.id) + 1 if after.id in passed else len(passed) :]
+
+    def pages(self) -> Pages:
+        """Return what reads kept matches page by page: on its own connection, without the lock.
+
+        It ends with the engine.
+        """
+        with self._lock:
+            if self._pages is None:
+                self._pages = Pages(
+                    self._store.beside(), lambda: self._subscriptions, self._compile
+                )
+            return self._pages
+
+    def matches_of(
+        self,
+        name: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        limit: int = LIMIT,
+        newest_first: bool = False,
+    ) -> Page:
+        """Return a page of one subscription's kept matches, between two positions."""
+        pages = self._pages or self.pages()
+        return pages.of(name, after=after, before=before, limit=limit, newest_first=newest_first)
 
     def _all(self, first: int = 1) -> Matches:
         return self._expand(

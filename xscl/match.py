@@ -68,6 +68,11 @@ class Match:
         return self._subscription.name
 
     @property
+    def number(self) -> int:
+        """The number of the subscription: the order of registration."""
+        return self._subscription.number
+
+    @property
     def documents(self) -> tuple[str, ...]:
         """The ids of the documents, in the order of the query's blocks."""
         return tuple(document.id for document in self._result.present)

@@ -120,6 +120,10 @@ class Results(Sequence[Result]):
             tuple((node if node < 0 else qualified(node)[1],) for node in composite.nodes),
         )
 
+    def position(self, index: int) -> int:
+        """Return a row's position."""
+        return int(self._columns[0][index])
+
     def age(self, index: int) -> tuple[int, int, bool]:
         """Return a row's stream, its oldest part's arrival, and whether a part is an update."""
         _, qids, docs1, docs2, _ = self._columns
