@@ -27,7 +27,6 @@ import base64
 import functools
 import importlib.metadata
 import re
-import ssl
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -36,6 +35,7 @@ import httpx
 
 from feeds.addresses import Refused, Resolve, Target, check, resolve
 from feeds.body import Stop, read_body
+from feeds.connection import ask
 from feeds.discovery import discover, is_html
 from feeds.times import parse_time
 
@@ -183,45 +183,9 @@ def _location(answer: httpx.Response, url: str) -> str | None:
 async def _request(
     target: Target, state: FeedState, url: str, settings: Settings
 ) -> httpx.Response:
-    """The answer's head, from the first of the target's addresses that takes the connection."""
-    for address in target.addresses[:4]:
-        request = httpx.Request(
-            "GET",
-            target.url.copy_with(host=address, username=None, password=None, fragment=None),
-            headers=_headers(target, state, url),
-            extensions={
-                "sni_hostname": target.url.raw_host.decode("ascii"),
-                "timeout": dict.fromkeys(("connect", "read", "write", "pool"), settings.seconds),
-            },
-        )
-        try:
-            return await _transport(request)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                message = "the server's certificate is not valid for its name"
-                raise Stop("fetch_certificate", message) from None
-        except httpx.RemoteProtocolError:
-            raise Stop("fetch_protocol", "the server's answer is not valid HTTP") from None
-        except (httpx.HTTPError, OSError):
-            break
-    raise Stop("fetch_unreachable", "the server cannot be reached")
-
-
-async def _transport(request: httpx.Request) -> httpx.Response:
-    """The head of an answer over a connection of its own, which closes with the answer."""
-    limits = httpx.Limits(max_connections=1, max_keepalive_connections=0)
-    transport = httpx.AsyncHTTPTransport(verify=_trusted(), trust_env=False, limits=limits)
-    try:
-        return await transport.handle_async_request(request)
-    except BaseException:
-        await transport.aclose()
-        raise
-
-
-@functools.cache
-def _trusted() -> ssl.SSLContext:
-    """The certificates that are trusted; loading them takes a while."""
-    return httpx.create_ssl_context(trust_env=False)
+    """The answer's head."""
+    headers = _headers(target, state, url)
+    return await ask(target, "GET", headers, seconds=settings.seconds)
 
 
 @functools.cache
@@ -309,7 +273,7 @@ async def _outcome(
         return _not_modified(answer, state, url, moved_to)
     if answer.status_code not in (200, 203):
         message = f"the server answered {answer.status_code} {_reason(answer)}".rstrip()
-        return Failed("fetch_status", message, _retry_after(answer, now), answer.status_code)
+        return Failed("fetch_status", message, retry_after(answer, now), answer.status_code)
     body = await read_body(answer, settings.largest)
     content_type = answer.headers.get("content-type")
     if is_html(body):
@@ -363,7 +327,7 @@ def _cache(answer: httpx.Response) -> Cache:
     return Cache(max_age, parse_time(answer.headers.get("expires")))
 
 
-def _retry_after(answer: httpx.Response, now: int) -> int | None:
+def retry_after(answer: httpx.Response, now: int) -> int | None:
     """Seconds to wait; None for what is neither seconds nor a date to come."""
     written = answer.headers.get("retry-after", "").strip()
     if _SECONDS.fullmatch(written):
