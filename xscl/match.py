@@ -78,6 +78,13 @@ class Match:
         return tuple(document.id for document in self._result.present)
 
     @property
+    def trees(self) -> list[tuple[str, Tree]]:
+        """The documents by id, as numbered nodes; none of a row."""
+        ids = set(self.documents)
+        present = self._result.present
+        return [(one.id, self._tree(one)) for one in present if one.id in ids]
+
+    @property
     def t0(self) -> int:
         """The time of the earliest document, in ticks."""
         return self._result.composite.start

@@ -66,6 +66,10 @@ class Secrets:
         filled["headers"] = tuple((name, value) for name, value in kept.get("headers", ()))
         return filled | {"given_for": kept.get("given_for", "")}
 
+    def of(self, key: str) -> Hidden:
+        """Return what is kept under a key that is no feed's."""
+        return dict(self._kept.get(key, {}))
+
     def keep(self, feeds: Iterable[Feed]) -> None:
         """Make the secrets of feeds what they are now; on disk when this returns."""
         self.change({feed.key: hidden(feed) for feed in feeds})

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from xscl.delivery.message import row_of
 from xscl.errors import XsclError
 from xscl.match import Match
 
@@ -85,21 +86,7 @@ def instant(ticks: int | None) -> str:
 
 def match_row(match: Match) -> dict[str, Any]:
     """Return a match as a value for JSON."""
-    return {
-        "match": match.id,
-        "subscription": match.subscription,
-        "documents": list(match.documents),
-        "t0": match.t0,
-        "t1": match.t1,
-        "bindings": {
-            variable: [
-                {"document": n.document, "node": n.node, "path": n.path, "value": n.value}
-                for n in nodes
-            ]
-            for variable, nodes in match.bindings.items()
-        },
-        "xml": match.xml().decode(),
-    }
+    return row_of(match)
 
 
 def match_text(match: Match) -> Iterator[str]:

@@ -1,0 +1,410 @@
+"""The loop that brings messages to endpoints: each has a queue of its own, so none waits for another.
+
+An endpoint's queue is the table of results after its cursor, so nothing is held in memory but one
+page.  Messages go in order; what fails is tried again by the endpoint's schedule, and meanwhile
+the rest waits.  Only a message that a receiver refuses while it takes the next one is put aside,
+with a schedule of its own: it is the message then, and not the endpoint.
+
+Endpoints that have failed share fewer places than those that work, so a hundred of them that
+never answer hold up nobody; neither does a host that has many.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from feeds.faultpoints import reached
+from feeds.times import SECOND
+from xscl.delivery.bells import Bells
+from xscl.delivery.endpoint import (
+    SCHEDULE,
+    Delivered,
+    Endpoint,
+    Failed,
+    Gone,
+    Outcome,
+    next_wait,
+)
+from xscl.delivery.endpoints import Endpoints, Letter
+from xscl.delivery.message import Message, messages_of, whole_groups
+from xscl.delivery.sender import Sender
+from xscl.errors import StoreError, UnknownSubscription
+from xscl.followed import ticks
+from xscl.pages import Pages
+
+_log = logging.getLogger(__name__)
+
+HEALTHY, FAILING, SAME_HOST = 256, 64, 8
+"""Sendings at the same time: to those that work, to those that have failed, to one host."""
+PAGE = 200
+"""Matches that are read at once."""
+SAVING = 0.25
+"""Seconds between two writings of the cursors."""
+LETTERS = 1_000
+"""Letters that an endpoint may refuse before it is disabled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How often a failed delivery is tried again, in seconds, and how long the end may take."""
+
+    schedule: tuple[float, ...] = SCHEDULE
+    ending: float = 5.0
+
+
+class Deliveries:
+    """Brings the matches of subscriptions to their endpoints, in a thread with a loop of its own."""
+
+    def __init__(
+        self,
+        pages: Pages,
+        endpoints: Endpoints,
+        bells: Bells,
+        sender: Callable[[Endpoint], Sender],
+        streams: Callable[[str], int | None],
+        pace: Pace | None = None,
+    ) -> None:
+        self._pages = pages
+        self._endpoints = endpoints
+        self._bells = bells
+        self._sender = sender
+        self._stream_of = streams
+        self._pace = pace or Pace()
+        self._reading = ThreadPoolExecutor(1, "delivery-reading")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="deliveries", daemon=True)
+        self._hung: dict[str, Callable[[], None]] = {}
+        self._running: dict[str, asyncio.Task[None]] = {}
+        self._again: set[str] = set()
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._gathering: dict[str, float] = {}  # when what is gathered is due, by the loop's clock
+        self._healthy = asyncio.Semaphore(HEALTHY)
+        self._failing = asyncio.Semaphore(FAILING)
+        self._hosts: defaultdict[str, asyncio.Semaphore] = defaultdict(_same_host)
+        self._ended = asyncio.Event()
+        self._stopping = False
+
+    # -- From any thread -------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin with what waited for the last process to deliver it."""
+        self._thread.start()
+        for endpoint in self._endpoints.all():
+            self.follow(endpoint)
+
+    def follow(self, endpoint: Endpoint) -> None:
+        """Deliver to an endpoint from now on."""
+        stream = self._stream_of(endpoint.subscription)
+        if stream is None:
+            self._endpoints.remove([endpoint.id])
+            return
+        if endpoint.id not in self._hung:
+            self._hung[endpoint.id] = self._bells.hang(lambda: self.wake(endpoint.id), stream)
+        self.wake(endpoint.id)
+
+    def forget(self, ids: Sequence[str]) -> None:
+        """Deliver no more to endpoints that are removed."""
+        for id in ids:
+            take_away = self._hung.pop(id, None)
+            if take_away is not None:
+                take_away()
+
+    def wake(self, id: str) -> None:
+        """Have an endpoint looked at: something may wait for it."""
+        with suppress(RuntimeError):  # the loop is closed: the next start looks at all
+            self._loop.call_soon_threadsafe(self._look, id)
+
+    def stop(self) -> None:
+        """End: what is being sent may still be taken, for some seconds."""
+        if self._thread.is_alive():
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stop)
+            self._thread.join()
+        self._reading.shutdown()
+
+    # -- The loop --------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_until_complete(self._keep_saving())
+        finally:
+            self._loop.close()
+
+    async def _keep_saving(self) -> None:
+        """Write the cursors some times a second, until the end."""
+        while not self._ended.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._ended.wait(), SAVING)
+            await self._save()
+        if self._running:
+            tasks = list(self._running.values())
+            _, late = await asyncio.wait(tasks, timeout=self._pace.ending)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        await self._save()
+
+    async def _save(self) -> None:
+        try:
+            await self._loop.run_in_executor(self._reading, self._endpoints.save)
+        except StoreError as error:  # what was delivered is delivered again after a kill
+            _log.warning("how far deliveries have come cannot be written now: %s", error)
+
+    def _stop(self) -> None:
+        self._stopping = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._ended.set()
+
+    def _look(self, id: str) -> None:
+        """Begin with an endpoint, or have whoever is at it look once more."""
+        if self._stopping:
+            return
+        if id in self._running:
+            self._again.add(id)
+            return
+        timer = self._timers.pop(id, None)
+        if timer is not None:
+            timer.cancel()
+        self._again.discard(id)
+        task = self._loop.create_task(self._guarded(id, self._serve(id)))
+        self._running[id] = task
+
+    async def _guarded(self, id: str, work: Coroutine[Any, Any, None]) -> None:
+        """Do what there is to do for an endpoint; a failure of ours is told, and tried again."""
+        try:
+            await work
+        except UnknownSubscription:
+            self._endpoints.remove([id])
+            self.forget([id])
+        except Exception:
+            _log.exception("the endpoint %s cannot be served now", id)
+            self._later(id, 60.0)
+        finally:
+            self._running.pop(id, None)
+            if id in self._again:
+                self._look(id)
+
+    def _later(self, id: str, seconds: float) -> None:
+        """Look at an endpoint again after some time."""
+        if not self._stopping:
+            timer = self._timers.get(id)
+            if timer is not None:
+                timer.cancel()
+            self._timers[id] = self._loop.call_later(max(0.0, seconds), self._look, id)
+
+    # -- One endpoint ----------------------------------------------------------------------
+
+    async def _serve(self, id: str) -> None:
+        """Deliver what waits for an endpoint, until there is nothing or it has to wait."""
+        while not self._stopping:
+            endpoint = self._endpoints.get(id)
+            if endpoint is None or endpoint.state != "active":
+                return
+            if endpoint.next_try > (now := ticks()):
+                self._later(id, (endpoint.next_try - now) / SECOND)
+                return
+            sender = self._sender(endpoint)
+            if self._gathers(id, endpoint):
+                return
+            await self._deliver_letters(endpoint, sender)
+            messages, end = await self._read(endpoint)
+            if not messages and end <= endpoint.position:
+                self._wait_for_letters(id)
+                return
+            if messages and self._begins_to_gather(id, sender, endpoint):
+                return
+            if not await self._deliver(endpoint, sender, messages, end):
+                return
+
+    def _gathers(self, id: str, endpoint: Endpoint) -> bool:
+        """Whether what is gathered for an endpoint has to wait for more."""
+        due = self._gathering.get(id)
+        if due is None or endpoint.failures or due <= self._loop.time():
+            return False
+        self._later(id, due - self._loop.time())
+        return True
+
+    def _begins_to_gather(self, id: str, sender: Sender, endpoint: Endpoint) -> bool:
+        """Whether messages are the first ones that an endpoint gathers; else they are due."""
+        if not sender.every or endpoint.failures or self._gathering.pop(id, None) is not None:
+            return False
+        self._gathering[id] = self._loop.time() + sender.every
+        self._later(id, sender.every)
+        return True
+
+    async def _read(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
+        """Return the next messages, and up to where there is nothing else."""
+        return await self._loop.run_in_executor(self._reading, self._messages, endpoint)
+
+    def _messages(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
+        limit = PAGE
+        while True:
+            page = self._pages.of(endpoint.subscription, after=endpoint.position, limit=limit)
+            grouped = endpoint.way.grouped
+            whole = whole_groups(page.matches) if grouped and page.more else page.matches
+            if whole or not page.matches:
+                break
+            limit *= 4
+        end = whole[-1].position if whole and page.more else page.end
+        messages = messages_of(whole, grouped=grouped)
+        return [m for m in messages if endpoint.way.history or not m.history], end
+
+    async def _deliver(
+        self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message], end: int
+    ) -> bool:
+        """Send messages in order; whether all were taken."""
+        begin = 0
+        while begin < len(messages):
+            sent = messages[begin : begin + sender.most]
+            outcome = await self._send(endpoint, sender, sent)
+            if isinstance(outcome, Failed) and self._may_be_the_message(endpoint, outcome, sent):
+                following = messages[begin + 1 : begin + 2]
+                if await self._is_put_aside(endpoint, sender, sent[0], following, outcome):
+                    sent, outcome = [*sent, *following], Delivered()
+            if not self._settled(endpoint.id, outcome, sent):
+                return False
+            begin += len(sent)
+            current = self._endpoints.get(endpoint.id)
+            if self._stopping or current is None or current.state != "active":
+                return False
+            endpoint = current
+        self._endpoints.update(endpoint.id, lambda e: e.passed(end))
+        return True
+
+    async def _send(
+        self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message]
+    ) -> Outcome:
+        """Send messages when there is a place for it."""
+        places = self._failing if endpoint.failures else self._healthy
+        async with self._hosts[sender.host], places:
+            outcome = await sender.send(messages)
+        reached("sent")
+        return outcome
+
+    def _settled(self, id: str, outcome: Outcome, sent: Sequence[Message]) -> bool:
+        """Note what came of a sending; whether the next messages can follow."""
+        match outcome:
+            case Delivered():
+                self._endpoints.update(id, lambda e: e.delivered(sent[-1].last))
+                return True
+            case Gone(reason):
+                self._endpoints.update(id, lambda e: e.stopped(reason))
+                return False
+            case Failed():
+                failed = self._endpoints.update(
+                    id, lambda e: e.failed(outcome, ticks(), random.random(), self._pace.schedule)
+                )
+                if failed is not None and failed.state == "disabled":
+                    self._bury(failed, sent, outcome.reason)
+                elif failed is not None:
+                    self._later(id, (failed.next_try - ticks()) / SECOND)
+                return False
+
+    def _bury(self, endpoint: Endpoint, messages: Sequence[Message], reason: str) -> None:
+        """Make dead letters of the messages on which an endpoint was given up."""
+        for message in messages:
+            self._endpoints.put_aside(
+                _letter(endpoint.id, message, endpoint.failures, reason, None)
+            )
+        self._endpoints.update(endpoint.id, lambda e: e.passed(messages[-1].last))
+
+    # -- Letters ---------------------------------------------------------------------------
+
+    def _may_be_the_message(
+        self, endpoint: Endpoint, failed: Failed, sent: Sequence[Message]
+    ) -> bool:
+        return failed.answered and endpoint.failures > 0 and len(sent) == 1
+
+    async def _is_put_aside(
+        self,
+        endpoint: Endpoint,
+        sender: Sender,
+        message: Message,
+        following: Sequence[Message],
+        failed: Failed,
+    ) -> bool:
+        """Put a message aside if the one that follows it is taken; whether it was."""
+        if not following or len(self._endpoints.letters(endpoint.id)) >= LETTERS:
+            return False
+        if not isinstance(await self._send(endpoint, sender, following), Delivered):
+            return False
+        attempts = endpoint.failures + 1
+        wait = next_wait(attempts, failed.wait, random.random(), self._pace.schedule)
+        next_try = None if wait is None else ticks() + int(wait * SECOND)
+        self._endpoints.put_aside(
+            _letter(endpoint.id, message, attempts, failed.reason, next_try)
+        )
+        return True
+
+    async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> None:
+        """Try those letters again whose time has come."""
+        for letter in self._endpoints.letters(endpoint.id):
+            if letter.next_try is None or letter.next_try > ticks() or self._stopping:
+                continue
+            message = await self._loop.run_in_executor(
+                self._reading, self._message, endpoint, letter
+            )
+            if message is None:
+                gone = "its documents are no longer kept"
+                self._endpoints.put_aside(replace(letter, next_try=None, reason=gone))
+                continue
+            outcome = await self._send(endpoint, sender, [message])
+            if isinstance(outcome, Delivered):
+                self._endpoints.settle(letter)
+                continue
+            wait = None
+            if isinstance(outcome, Failed):
+                args = letter.attempts + 1, outcome.wait, random.random(), self._pace.schedule
+                wait = next_wait(*args)
+            self._endpoints.put_aside(
+                replace(
+                    letter,
+                    at=ticks(),
+                    attempts=letter.attempts + 1,
+                    reason=outcome.reason,
+                    next_try=None if wait is None else ticks() + int(wait * SECOND),
+                )
+            )
+
+    def _message(self, endpoint: Endpoint, letter: Letter) -> Message | None:
+        """Return the message of a letter, None if it is no longer kept."""
+        page = self._pages.of(
+            endpoint.subscription,
+            after=letter.position - 1,
+            before=letter.last + 1,
+            limit=letter.last - letter.position + 1,
+        )
+        made = messages_of(page.matches, grouped=endpoint.way.grouped)
+        try:
+            return next((one for one in made if one.id == letter.message), None)
+        except StoreError:
+            return None
+
+    def _wait_for_letters(self, id: str) -> None:
+        """Look again when the next letter is due."""
+        due = [one.next_try for one in self._endpoints.letters(id) if one.next_try is not None]
+        if due:
+            self._later(id, (min(due) - ticks()) / SECOND)
+
+
+def _same_host() -> asyncio.Semaphore:
+    return asyncio.Semaphore(SAME_HOST)
+
+
+def _letter(
+    id: str, message: Message, attempts: int, reason: str, next_try: int | None
+) -> Letter:
+    return Letter(
+        id, message.id, message.position, message.last, ticks(), attempts, reason, next_try
+    )

@@ -1,0 +1,316 @@
+"""The endpoints of all subscriptions, and the letters that they refused: tables of the store.
+
+What is in memory is the state; `save` writes what has changed since the last time, all in one
+transaction, some times a second.  Secrets are in the file of secrets, never in the tables, so
+neither SQL nor a backup nor a listing has them.
+"""
+
+from __future__ import annotations
+
+import secrets as randomness
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from feeds.times import SECOND
+from xscl.delivery.endpoint import Endpoint, Webhook, Way, kind_of, read, written
+from xscl.delivery.signature import new_secret
+from xscl.errors import XsclError
+from xscl.feed import shown
+from xscl.followed import ticks
+from xscl.secrets import Secrets
+from xscl.store import Store
+
+OVERLAP = 86_400 * SECOND
+"""Ticks for which a replaced secret still signs."""
+MOST = 100
+"""Endpoints of one subscription."""
+
+
+class UnknownEndpoint(XsclError):
+    """No endpoint has that id."""
+
+    code = "unknown_endpoint"
+
+
+class TooManyEndpoints(XsclError):
+    """A subscription has as many endpoints as it can have."""
+
+    code = "too_many_endpoints"
+
+
+@dataclass(frozen=True, slots=True)
+class Letter:
+    """A message that an endpoint refused, while it took others; or that was the last straw.
+
+    `next_try` is a time in ticks, None if it is tried no more: then it is a dead letter.
+    """
+
+    endpoint: str
+    message: str
+    position: int
+    last: int
+    at: int
+    attempts: int
+    reason: str
+    next_try: int | None = None
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Hidden:
+    """What is secret of an endpoint: its address, and what signs, the newest first."""
+
+    url: str = ""
+    secrets: tuple[str, ...] = ()
+
+
+class Endpoints:
+    """All endpoints by id, from any thread."""
+
+    def __init__(self, store: Store, secrets: Secrets) -> None:
+        self._store = store
+        self._secrets = secrets
+        self._mutex = threading.RLock()
+        self._writing = threading.Lock()
+        self._by_id: dict[str, Endpoint] = {}
+        self._of: dict[str, dict[str, None]] = {}
+        self._letters: dict[str, dict[str, Letter]] = {}
+        self._changed: set[str] = set()
+        self._load()
+
+    def _load(self) -> None:
+        rows = self._store.fetch(
+            "SELECT id, subscription, kind, config, created, position, state, failures, next_try,"
+            " note FROM state.endpoint ORDER BY created, id"
+        )
+        for id, subscription, kind, config, *rest in rows:
+            self._know(Endpoint(id, subscription, read(kind, config), *rest))
+        for row in self._store.fetch(
+            "SELECT endpoint, message, position, last, at, attempts, reason, next_try"
+            " FROM state.dead_letter ORDER BY position"
+        ):
+            self._letters.setdefault(row[0], {})[row[1]] = Letter(*row)
+
+    def _know(self, endpoint: Endpoint) -> None:
+        self._by_id[endpoint.id] = endpoint
+        self._of.setdefault(endpoint.subscription, {})[endpoint.id] = None
+
+    def close(self) -> None:
+        """Write what has changed, and close the connection."""
+        self.save()
+        self._store.close()
+
+    # -- Looking ---------------------------------------------------------------------------
+
+    def all(self) -> list[Endpoint]:
+        """Return all endpoints."""
+        with self._mutex:
+            return list(self._by_id.values())
+
+    def of(self, subscription: str) -> list[Endpoint]:
+        """Return the endpoints of a subscription, in the order in which they were made."""
+        with self._mutex:
+            return [self._by_id[id] for id in self._of.get(subscription, ())]
+
+    def get(self, id: str) -> Endpoint | None:
+        """Return an endpoint, None if there is none of that id."""
+        return self._by_id.get(id)
+
+    def __getitem__(self, id: str) -> Endpoint:
+        found = self._by_id.get(id)
+        if found is None:
+            raise UnknownEndpoint(f"there is no endpoint {id!r}", hint="it may have been deleted")
+        return found
+
+    def letters(self, id: str) -> list[Letter]:
+        """Return what an endpoint has refused, in the order of positions."""
+        with self._mutex:
+            return sorted(self._letters.get(id, {}).values(), key=lambda one: one.position)
+
+    def hidden(self, id: str, now: int) -> Hidden:
+        """Return what is secret of an endpoint."""
+        kept = self._secrets.of(_key(id))
+        found = [kept["secret"]] if "secret" in kept else []
+        if "old" in kept and now < kept["until"]:
+            found.append(kept["old"])
+        return Hidden(kept.get("url", ""), tuple(found))
+
+    # -- Changing --------------------------------------------------------------------------
+
+    def add(
+        self, subscription: str, way: Way, position: int, *, secret: str | None = None
+    ) -> tuple[Endpoint, str | None]:
+        """Make an endpoint for what comes after a position; durable when this returns.
+
+        Returns the secret of a webhook, too: it is shown this once.
+        """
+        with self._mutex:
+            if len(self._of.get(subscription, ())) >= MOST:
+                raise TooManyEndpoints(
+                    f"a subscription has at most {MOST} endpoints", hint="delete one first"
+                )
+            id = f"ep_{randomness.token_hex(12)}"
+            if isinstance(way, Webhook):
+                secret = secret or new_secret()
+                self._secrets.change({_key(id): {"url": way.url, "secret": secret}})
+                way = replace(way, url=shown(way.url))
+            else:
+                secret = None
+            endpoint = Endpoint(id, subscription, way, ticks(), position)
+            self._know(endpoint)
+            self._changed.add(id)
+        self.save()
+        return endpoint, secret
+
+    def update(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
+        """Change an endpoint, and return what it is now; `save` makes it durable."""
+        with self._mutex:
+            endpoint = self._by_id.get(id)
+            if endpoint is None:
+                return None
+            changed = change(endpoint)
+            if changed != endpoint:
+                self._by_id[id] = changed
+                self._changed.add(id)
+            return changed
+
+    def rotate(self, id: str, *, secret: str | None = None) -> str:
+        """Replace the secret of an endpoint: the old one signs beside it for a day."""
+        with self._mutex:
+            kept = self._secrets.of(_key(id))
+            new = secret or new_secret()
+            old = {"old": kept["secret"], "until": ticks() + OVERLAP} if "secret" in kept else {}
+            self._secrets.change({_key(id): {"url": kept.get("url", ""), "secret": new, **old}})
+            return new
+
+    def redirect(self, id: str, way: Way) -> Endpoint | None:
+        """Have an endpoint deliver to elsewhere, or otherwise."""
+        with self._mutex:
+            if isinstance(way, Webhook):
+                kept = self._secrets.of(_key(id))
+                self._secrets.change({_key(id): {**kept, "url": way.url}})
+                way = replace(way, url=shown(way.url))
+            return self.update(id, lambda endpoint: replace(endpoint, way=way))
+
+    def remove(self, ids: Iterable[str]) -> None:
+        """Remove endpoints with their letters and secrets."""
+        with self._mutex:
+            gone = [endpoint for id in ids if (endpoint := self._by_id.pop(id, None)) is not None]
+            for endpoint in gone:
+                del self._of[endpoint.subscription][endpoint.id]
+                if not self._of[endpoint.subscription]:
+                    del self._of[endpoint.subscription]
+                self._letters.pop(endpoint.id, None)
+                self._changed.discard(endpoint.id)
+        if not gone:
+            return
+        listed = [endpoint.id for endpoint in gone]
+        with self._writing, self._store.transaction():
+            for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
+                self._store.fetch(
+                    f"DELETE FROM state.{table} WHERE {column} IN (SELECT unnest(?))", [listed]
+                )
+        for id in listed:
+            self._secrets.forget(_key(id))
+
+    def remove_of(self, subscriptions: Iterable[str]) -> list[str]:
+        """Remove all endpoints of subscriptions, and return their ids."""
+        with self._mutex:
+            ids = [id for name in subscriptions for id in self._of.get(name, ())]
+        self.remove(ids)
+        return ids
+
+    # -- Letters ---------------------------------------------------------------------------
+
+    def put_aside(self, letter: Letter) -> None:
+        """Keep a letter, in place of what was known of it; `save` makes it durable."""
+        with self._mutex:
+            if letter.endpoint in self._by_id:
+                self._letters.setdefault(letter.endpoint, {})[letter.message] = letter
+                self._changed.add(letter.endpoint)
+
+    def settle(self, letter: Letter) -> None:
+        """Forget a letter: it was delivered, or nobody wants it any more."""
+        with self._mutex:
+            self._letters.get(letter.endpoint, {}).pop(letter.message, None)
+            self._changed.add(letter.endpoint)
+
+    # -- Writing ---------------------------------------------------------------------------
+
+    def save(self) -> None:
+        """Write what has changed since the last time, all of it or nothing."""
+        with self._writing:
+            with self._mutex:
+                changed = [self._by_id[id] for id in self._changed if id in self._by_id]
+                letters = [one for e in changed for one in self._letters.get(e.id, {}).values()]
+                self._changed.clear()
+            if not changed:
+                return
+            try:
+                self._write(changed, letters)
+            except BaseException:
+                with self._mutex:
+                    self._changed.update(endpoint.id for endpoint in changed)
+                raise
+
+    def _write(self, changed: Sequence[Endpoint], letters: Sequence[Letter]) -> None:
+        ids = [endpoint.id for endpoint in changed]
+        with self._store.transaction():
+            for table, column in (("endpoint", "id"), ("dead_letter", "endpoint")):
+                self._store.fetch(
+                    f"DELETE FROM state.{table} WHERE {column} IN (SELECT unnest(?))", [ids]
+                )
+            self._store.insert("state.endpoint", _table(_ENDPOINT, map(_row, changed)))
+            self._store.insert("state.dead_letter", _table(_LETTER, map(_letter_row, letters)))
+
+
+def _key(id: str) -> str:
+    """Return under which key the file of secrets has those of an endpoint."""
+    return f"endpoint:{id}"
+
+
+_ENDPOINT = pa.schema(
+    [
+        ("id", pa.string()),
+        ("subscription", pa.string()),
+        ("kind", pa.string()),
+        ("config", pa.string()),
+        ("state", pa.string()),
+        ("position", pa.int64()),
+        ("failures", pa.int32()),
+        ("next_try", pa.int64()),
+        ("note", pa.string()),
+        ("created", pa.int64()),
+    ]
+)
+_LETTER = pa.schema(
+    [
+        ("endpoint", pa.string()),
+        ("message", pa.string()),
+        ("position", pa.int64()),
+        ("last", pa.int64()),
+        ("at", pa.int64()),
+        ("attempts", pa.int32()),
+        ("reason", pa.string()),
+        ("next_try", pa.int64()),
+    ]
+)
+
+
+def _row(one: Endpoint) -> tuple[object, ...]:
+    way = kind_of(one.way), written(one.way)
+    rest = one.state, one.position, one.failures, one.next_try, one.note, one.created
+    return (one.id, one.subscription, *way, *rest)
+
+
+def _letter_row(one: Letter) -> tuple[object, ...]:
+    return tuple(getattr(one, field.name) for field in _LETTER)
+
+
+def _table(schema: pa.Schema, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+    return pa.table(arrays, schema=schema)

@@ -1,0 +1,79 @@
+"""Files: a line of JSON for each message, on disk before it counts as delivered.
+
+Files are in a folder of the data directory and have plain names, so no name leads elsewhere.  A
+line that a kill has cut is removed before the next one is appended; the message comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from feeds.faultpoints import write
+from xscl.delivery.endpoint import Delivered, Failed, Outcome
+from xscl.delivery.message import Message
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_TAIL = 1 << 16
+
+
+def is_name(name: str) -> bool:
+    """Whether a file may have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class FileSender:
+    """Appends messages to one file."""
+
+    path: Path
+    most: int = 100
+    every: float = 0.0
+
+    @property
+    def host(self) -> str:
+        return str(self.path)
+
+    async def send(self, messages: Sequence[Message]) -> Outcome:
+        """Append messages; they are on disk when this returns."""
+        lines = b"".join(message.json() + b"\n" for message in messages)
+        try:
+            await asyncio.to_thread(append, self.path, lines)
+        except OSError as error:
+            return Failed(f"the file cannot be written: {error.strerror}")
+        return Delivered()
+
+
+def append(path: Path, lines: bytes) -> None:
+    """Append whole lines to a file, durably."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    new = not path.exists()
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    with open(os.open(path, flags, 0o600), "r+b") as file:
+        file.seek(_whole(file.fileno()))
+        file.truncate()
+        write(file, memoryview(lines), "half_appended")
+        file.flush()
+        os.fsync(file.fileno())
+    if new:
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+
+
+def _whole(descriptor: int) -> int:
+    """Return where the last whole line of a file ends."""
+    end = os.fstat(descriptor).st_size
+    while end:
+        begin = max(0, end - _TAIL)
+        at = os.pread(descriptor, end - begin, begin).rfind(b"\n")
+        if at >= 0:
+            return begin + at + 1
+        end = begin
+    return 0

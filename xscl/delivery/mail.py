@@ -1,0 +1,159 @@
+"""Mail: at once, or a digest of what came within some time.
+
+The server is the operator's choice; users choose the address.  Headers are set through
+`email.message`, which folds and encodes them; what could end a header early is taken out before,
+and an address that is more than one address is refused when it is given.  A mail has the first
+message's id as its Message-ID, so a mail program recognises one that comes again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import smtplib
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from email.utils import formatdate
+from typing import Literal, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from xscl.delivery.endpoint import Delivered, Failed, Outcome
+from xscl.delivery.message import Message
+from xscl.errors import XsclError
+
+Security: TypeAlias = Literal["none", "starttls", "tls"]
+
+SECONDS = 30.0
+MOST = 100
+"""Messages in one digest; what is more comes in the next one at once."""
+LINES = 40
+"""Lines of one message in a mail."""
+_ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
+_SCHEMES: dict[str, tuple[Security, int]] = {
+    "smtp": ("none", 25),
+    "smtp+starttls": ("starttls", 587),
+    "smtps": ("tls", 465),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MailServer:
+    """The server that takes mails; the password is never shown."""
+
+    host: str
+    port: int
+    security: Security = "starttls"
+    user: str = ""
+    password: str = field(default="", repr=False)
+    sender: str = "xscl@localhost"
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is one mail address, and nothing else."""
+    return len(text) <= 254 and _ADDRESS.fullmatch(text) is not None
+
+
+def mail_server(url: str) -> MailServer:
+    """Return the server of an address: `smtp+starttls://user:password@host:587/from@address`."""
+    try:
+        parts = urlsplit(url)
+        security, port = _SCHEMES[parts.scheme]
+        host, port = parts.hostname or "", parts.port or port
+    except (KeyError, ValueError):
+        host, security, port = "", "none", 0
+        parts = urlsplit("")
+    sender = unquote(parts.path.strip("/")) or f"xscl@{host}"
+    if not host or not is_address(sender):
+        raise XsclError(
+            "that is no address of a mail server",
+            hint="such as smtp+starttls://user:password@mail.example.org:587/xscl@example.org",
+        )
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return MailServer(host, port, security, user, password, sender)
+
+
+@dataclass(frozen=True, slots=True)
+class MailSender:
+    """Mails messages to one address."""
+
+    server: MailServer | None
+    to: str
+    every: float = 0.0
+
+    @property
+    def most(self) -> int:
+        """One for each message, or a digest."""
+        return MOST if self.every else 1
+
+    @property
+    def host(self) -> str:
+        return "" if self.server is None else f"{self.server.host}:{self.server.port}"
+
+    async def send(self, messages: Sequence[Message]) -> Outcome:
+        """Hand one mail to the server."""
+        if self.server is None:
+            return Failed("this service has no mail server (XSCL_SMTP)")
+        mail = mail_of(messages, self.server.sender, self.to)
+        try:
+            return await asyncio.to_thread(hand_over, self.server, mail)
+        except (smtplib.SMTPException, OSError) as error:
+            return Failed(f"the mail server cannot be used: {type(error).__name__}")
+
+
+def mail_of(messages: Sequence[Message], sender: str, to: str) -> EmailMessage:
+    """Return messages as one mail."""
+    first = messages[0]
+    mail = EmailMessage()
+    mail["From"] = sender
+    mail["To"] = to
+    more = f" (and {len(messages) - 1} more)" if len(messages) > 1 else ""
+    mail["Subject"] = header_text(first.title) + more
+    mail["Date"] = formatdate()
+    mail["Message-ID"] = f"<{first.id}@{sender.rpartition('@')[2]}>"
+    mail["Auto-Submitted"] = "auto-generated"
+    mail["X-Xscl-Subscription"] = header_text(first.subscription)
+    mail.set_content("\n\n".join(map(text_of, messages)) + "\n", charset="utf-8")
+    return mail
+
+
+def text_of(message: Message) -> str:
+    """Return a message as text for people."""
+    lines = [plain(line) for line in message.lines()]
+    left_out = [f"... and {len(lines) - LINES} lines more"] if len(lines) > LINES else []
+    return "\n".join([plain(message.title), *(f"  {line}" for line in lines[:LINES]), *left_out])
+
+
+def plain(text: str) -> str:
+    """Return text without control characters: one line of it."""
+    return "".join(each if each.isprintable() else " " for each in text)
+
+
+def header_text(text: str) -> str:
+    """Return text as a header may hold it: nothing that could end the header."""
+    return " ".join(plain(text).split())[:200]
+
+
+def hand_over(server: MailServer, mail: EmailMessage) -> Outcome:
+    """Hand a mail to the server, which has it then."""
+    context = ssl.create_default_context()
+    if server.security == "tls":
+        connection: smtplib.SMTP = smtplib.SMTP_SSL(
+            server.host, server.port, timeout=SECONDS, context=context
+        )
+    else:
+        connection = smtplib.SMTP(server.host, server.port, timeout=SECONDS)
+    with connection:
+        if server.security == "starttls":
+            connection.starttls(context=context)
+        if server.user:
+            connection.login(server.user, server.password)
+        try:
+            connection.send_message(mail)
+        except smtplib.SMTPRecipientsRefused as error:
+            ((code, _),) = error.recipients.values()
+            return Failed(f"the mail server refuses the address ({code})", answered=True)
+        except smtplib.SMTPDataError as error:
+            return Failed(f"the mail server refuses the mail ({error.smtp_code})", answered=True)
+    return Delivered()

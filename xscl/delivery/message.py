@@ -1,0 +1,207 @@
+"""What is delivered of a match: plain values, the same over every way.
+
+A subscription's matches on the same documents are one message, unless somebody wants them one by
+one: the pairs of nodes that agree are mostly the same to a reader.  A message has the id and the
+position of its first match, so it is the same message whenever it is made again; the results of
+one push are sorted by their documents, so matches that belong together follow one another.  At
+most `TOGETHER` are one message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from lxml import etree
+
+from feeds.display import safe_link
+from feeds.times import rfc3339
+from xscl.match import Match
+from xscl.xpath.tree import Tree
+
+TOGETHER = 100
+"""Matches that are one message, at most."""
+LARGEST = 256_000
+"""Bytes of a message from which on its texts are cut."""
+CUT = 500
+"""Characters that are left of a text then."""
+_OWNED = re.compile(r"_\d+\.")
+_FIRST, _LAST = 0, 253_402_300_799_999_999  # years that RFC 3339 can write
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A document of a match as people know it: its id, its title and where it can be read."""
+
+    document: str
+    title: str = ""
+    url: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What is delivered at once: matches of one subscription on the same documents.
+
+    `subscription` is its name as its owner wrote it; `position` is that of the first match,
+    `last` that of the last one; `time` is when the match was complete, in ticks.
+    """
+
+    id: str
+    subscription: str
+    number: int
+    position: int
+    last: int
+    time: int
+    history: bool
+    sources: tuple[Source, ...]
+    matches: tuple[Mapping[str, Any], ...]
+
+    @property
+    def title(self) -> str:
+        """A line that says what this is about."""
+        titles = dict.fromkeys(" ".join(s.title.split()) for s in self.sources if s.title.strip())
+        what = " + ".join(titles) or " + ".join(s.document for s in self.sources)
+        line = f"{self.subscription}: {what}" if what else self.subscription
+        return line if len(line) <= 200 else line[:199] + "\N{HORIZONTAL ELLIPSIS}"
+
+    def lines(self) -> Iterator[str]:
+        """Yield the message as lines of text: the documents, then what variables are bound to."""
+        for source in self.sources:
+            yield " ".join(" ".join(filter(None, (source.title, source.url))).split())
+        for match in self.matches:
+            for name, nodes in match["bindings"].items():
+                for node in nodes:
+                    value = " ".join(node["value"].split())
+                    yield f"{name} = {value if len(value) <= CUT else value[:CUT]}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the message as a value for JSON."""
+        return {
+            "type": "match",
+            "timestamp": moment(self.time),
+            "data": {
+                "id": self.id,
+                "subscription": self.subscription,
+                "position": self.position,
+                "history": self.history,
+                "sources": [
+                    {"document": s.document, "title": s.title, "url": s.url} for s in self.sources
+                ],
+                "matches": list(self.matches),
+            },
+        }
+
+    def json(self) -> bytes:
+        """Return the message as one line of JSON; if it is large, with its texts cut."""
+        body = json.dumps(self.as_dict()).encode()
+        if len(body) <= LARGEST:
+            return body
+        shortened = self.as_dict()
+        shortened["data"]["matches"] = [_cut(match) for match in self.matches]
+        shortened["data"]["cut"] = True
+        return json.dumps(shortened).encode()
+
+
+def row_of(match: Match) -> dict[str, Any]:
+    """Return a match as a value for JSON."""
+    return {
+        "match": match.id,
+        "subscription": owner_name(match.subscription),
+        "documents": list(match.documents),
+        "t0": match.t0,
+        "t1": match.t1,
+        "bindings": {
+            variable: [
+                {"document": n.document, "node": n.node, "path": n.path, "value": n.value}
+                for n in nodes
+            ]
+            for variable, nodes in match.bindings.items()
+        },
+        "xml": match.xml().decode(),
+    }
+
+
+def owner_name(name: str) -> str:
+    """Return a subscription's name as its owner wrote it."""
+    found = _OWNED.match(name)
+    return name[found.end() :] if found else name
+
+
+def moment(time: int) -> str:
+    """Return a time in ticks as RFC 3339 writes it; the nearest one that it can write."""
+    return rfc3339(min(max(time, _FIRST), _LAST))
+
+
+def messages_of(matches: Iterable[Match], *, grouped: bool = True) -> Iterator[Message]:
+    """Yield matches of one subscription, in the order of positions, as messages."""
+    for _, group in groupby(matches, key=_documents if grouped else _alone):
+        together = list(group)
+        for begin in range(0, len(together), TOGETHER):
+            yield message_of(together[begin : begin + TOGETHER])
+
+
+def whole_groups(matches: Sequence[Match]) -> Sequence[Match]:
+    """Return matches without those at the end whose group may go on.
+
+    Whatever is cut after a full message goes on as the next one.
+    """
+    if not matches:
+        return matches
+    last = _documents(matches[-1])
+    begin = next(
+        (at for at in range(len(matches) - 1, -1, -1) if _documents(matches[at]) != last), -1
+    )
+    full = (len(matches) - begin - 1) // TOGETHER * TOGETHER
+    return matches[: begin + 1 + full]
+
+
+def message_of(matches: Sequence[Match]) -> Message:
+    """Return matches on the same documents as one message."""
+    first = matches[0]
+    return Message(
+        first.id,
+        owner_name(first.subscription),
+        first.number,
+        first.position,
+        matches[-1].position,
+        first.t1,
+        first.history,
+        tuple(_source(name, tree) for name, tree in first.trees),
+        tuple(row_of(match) for match in matches),
+    )
+
+
+def _documents(match: Match) -> tuple[str, ...]:
+    """Return what matches that belong together have in common; of a row nothing but its id."""
+    return match.documents or (match.id,)
+
+
+def _alone(match: Match) -> str:
+    return match.id
+
+
+def _source(document: str, tree: Tree) -> Source:
+    """Return what a document says of itself, if it is one of the shapes that items have."""
+    title, address = "", None
+    for item in tree.items:
+        if not isinstance(item, etree._Element):
+            continue
+        name = etree.QName(item).localname
+        if name == "title" and not title:
+            title = (item.text or "")[:CUT]
+        if name in ("item_url", "link") and address is None:
+            address = safe_link((item.text or item.get("href") or "").strip() or None)
+    return Source(document, title, address)
+
+
+def _cut(match: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a match without its output document, and with little of its values."""
+    bindings = {
+        name: [{**node, "value": node["value"][:CUT]} for node in nodes[:10]]
+        for name, nodes in match["bindings"].items()
+    }
+    return {**match, "bindings": bindings, "xml": None}

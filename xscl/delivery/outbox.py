@@ -1,0 +1,193 @@
+"""The outbox: what is told of new matches, and has them brought to all who wait for them.
+
+    consumer ── notify ──▶ bells ──▶ listeners (live), each with a cursor of its own
+                             └─────▶ deliveries, a queue for each endpoint
+
+Nobody is handed matches: a bell says that there are some, and whoever hears it reads from the
+store after its own cursor, so what it gets does not depend on what it was doing just then.  Many
+listeners who wait at the same place read the same page, which is made once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from xscl.delivery.bells import Bells
+from xscl.delivery.deliveries import Deliveries, Pace
+from xscl.delivery.endpoint import Endpoint, File, Mail, Way, Webhook
+from xscl.delivery.endpoints import Endpoints
+from xscl.delivery.file import FileSender
+from xscl.delivery.letterbox import Addresses
+from xscl.delivery.mail import MailSender, MailServer
+from xscl.delivery.message import Message, message_of, messages_of, whole_groups
+from xscl.delivery.sender import Sender
+from xscl.delivery.webhook import Posting, WebhookSender
+from xscl.engine import Engine
+from xscl.errors import StoreError
+from xscl.matches import Matches
+from xscl.pages import Page, Place
+from xscl.results import Subscription
+from xscl.secrets import Secrets
+
+FRESH = 256
+"""Pages that listeners have read lately and that others may read."""
+PAGE = 100
+"""Matches that a listener is given at once."""
+
+Read: TypeAlias = tuple[tuple[Message, ...], int]
+"""Messages, and up to which position there are no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How messages leave: where files are, the mail server, what webhooks may reach."""
+
+    files: Path
+    mail: MailServer | None = None
+    posting: Posting = field(default_factory=Posting)
+    pace: Pace = field(default_factory=Pace)
+
+
+class Outbox:
+    """Brings matches to listeners and endpoints; begins with `start`, ends with `close`."""
+
+    def __init__(self, engine: Engine, secrets: Secrets, ways: Ways) -> None:
+        self._engine = engine
+        self._ways = ways
+        self.pages = engine.pages()
+        self.bells = Bells()
+        self.endpoints = Endpoints(engine.store(), secrets)
+        self.addresses = Addresses(engine.store())
+        self._reading = ThreadPoolExecutor(1, "live-reading")
+        self._mutex = threading.Lock()
+        self._read: OrderedDict[tuple[int, int, bool], Read] = OrderedDict()
+        self._deliveries = Deliveries(
+            self.pages, self.endpoints, self.bells, self._sender, self.stream_of, ways.pace
+        )
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self._deliveries.start()
+
+    def close(self) -> None:
+        """End, within a few seconds; how far deliveries have come is written."""
+        self._deliveries.stop()
+        self._reading.shutdown()
+        self.endpoints.close()
+        self.addresses.close()
+
+    # -- What happens ----------------------------------------------------------------------
+
+    def notify(self, matches: Matches) -> None:
+        """Be told of the matches of a push, in the thread that made it; returns at once."""
+        self.bells.ring(matches.streams)
+
+    def removed(self, names: Iterable[str]) -> None:
+        """Be told that subscriptions are no more: nothing of them is delivered from now on."""
+        names = list(names)
+        self._deliveries.forget(self.endpoints.remove_of(names))
+        self.addresses.remove_of(names)
+
+    # -- Endpoints -------------------------------------------------------------------------
+
+    def deliver(
+        self, subscription: str, way: Way, *, after: int | None = None, secret: str | None = None
+    ) -> tuple[Endpoint, str | None]:
+        """Make an endpoint for matches from now on, or after a position; return its secret, too.
+
+        Raises UnknownSubscription.
+        """
+        now = self.pages.of(subscription, limit=1, newest_first=True).position
+        endpoint, secret = self.endpoints.add(
+            subscription, way, now if after is None else after, secret=secret
+        )
+        self._deliveries.follow(endpoint)
+        return endpoint, secret
+
+    def change(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
+        """Change an endpoint, durably, and have it looked at."""
+        changed = self.endpoints.update(id, change)
+        self.endpoints.save()
+        self._deliveries.wake(id)
+        return changed
+
+    def end(self, id: str) -> None:
+        """Remove an endpoint with what it has refused."""
+        self._deliveries.forget([id])
+        self.endpoints.remove([id])
+
+    def _sender(self, endpoint: Endpoint) -> Sender:
+        """Return what brings messages to an endpoint."""
+        match endpoint.way:
+            case Webhook():
+                return WebhookSender(
+                    lambda now: self.endpoints.hidden(endpoint.id, now), self._ways.posting
+                )
+            case Mail(to, every):
+                return MailSender(self._ways.mail, to, every)
+            case File(name):
+                return FileSender(self._ways.files / name)
+
+    def stream_of(self, subscription: str) -> int | None:
+        """Return the stream of results of a subscription, None if there is none of that name."""
+        found = self._engine.subscription(subscription)
+        return None if found is None else found.qid
+
+    # -- Listeners -------------------------------------------------------------------------
+
+    async def after(self, subscription: Subscription, position: int, grouped: bool) -> Read:
+        """Return what a subscription has after a position, perhaps nothing."""
+        key = subscription.number, position, grouped
+        with self._mutex:
+            known = self._read.get(key)
+        if known is not None:
+            return known
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._reading, self._after, subscription, key)
+
+    def _after(self, subscription: Subscription, key: tuple[int, int, bool]) -> Read:
+        """Read a page that others who wait at the same place may read, too."""
+        _, position, grouped = key
+        with self._mutex:
+            known = self._read.get(key)
+        if known is not None:
+            return known
+        limit = PAGE
+        while True:
+            page = self.pages.of(subscription.name, after=position, limit=limit)
+            whole = whole_groups(page.matches) if grouped and page.more else page.matches
+            if whole or not page.matches:
+                break
+            limit *= 4
+        end = whole[-1].position if whole and page.more else page.end
+        read = tuple(messages_of(whole, grouped=grouped)), end
+        if read[0]:
+            with self._mutex:
+                self._read[key] = read
+                while len(self._read) > FRESH:
+                    self._read.popitem(last=False)
+        return read
+
+    async def after_place(
+        self, mine: Callable[[Subscription], bool], place: Place
+    ) -> tuple[list[Message], Place]:
+        """Return what several subscriptions have after a place, and from where to ask on."""
+        loop = asyncio.get_running_loop()
+        page = await loop.run_in_executor(
+            self._reading, lambda: self.pages.of_all(mine, after=place, limit=PAGE)
+        )
+        made = await loop.run_in_executor(
+            self._reading, lambda: [message_of([match]) for match in page.matches]
+        )
+        last = page.matches[-1] if page.matches else None
+        if last is not None and page.more and page.end <= last.position:
+            return made, (last.position, last.number)
+        return made, max(place, (page.end, LAST_NUMBER))
