@@ -65,6 +65,11 @@ class Matches(Sequence[Match]):
         """Return how many matches the first result has."""
         return self._ends[0] if self._ends else 0
 
+    @property
+    def streams(self) -> list[int]:
+        """The numbers of the streams of results that these are of."""
+        return list(self._subscribers)
+
     def of_one(self) -> tuple[Subscription, Results]:
         """Return the results, and the one subscription whose matches these are."""
         ((subscription,),) = self._subscribers.values()

@@ -109,6 +109,11 @@ class Pages:
         with self._lock:
             self._store.close()
 
+    def position(self) -> int:
+        """Return the position of the last result."""
+        with self._lock:
+            return self._store.progress("position")
+
     def of(
         self,
         name: str,

@@ -76,8 +76,10 @@ CREATE TABLE state.endpoint(
     id VARCHAR, subscription VARCHAR, kind VARCHAR, config VARCHAR, state VARCHAR,
     position BIGINT, failures INTEGER, next_try BIGINT, note VARCHAR, created BIGINT);
 CREATE TABLE state.dead_letter(
-    endpoint VARCHAR, position BIGINT, match VARCHAR, died BIGINT, attempts INTEGER,
-    reason VARCHAR);
+    endpoint VARCHAR, message VARCHAR, position BIGINT, last BIGINT, died BIGINT,
+    attempts INTEGER, reason VARCHAR, next_try BIGINT);
+CREATE TABLE state.secret_address(
+    hash BLOB, id VARCHAR, subscription VARCHAR, label VARCHAR, created BIGINT);
 """
 
 READ_WHOLE = 1 << 26

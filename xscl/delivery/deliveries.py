@@ -1,4 +1,4 @@
-"""The loop that brings messages to endpoints: each has a queue of its own, so none waits for another.
+"""The loop that brings messages to endpoints: each has a queue of its own, none waits for another.
 
 An endpoint's queue is the table of results after its cursor, so nothing is held in memory but one
 page.  Messages go in order; what fails is tried again by the endpoint's schedule, and meanwhile
@@ -35,7 +35,8 @@ from xscl.delivery.endpoint import (
     next_wait,
 )
 from xscl.delivery.endpoints import Endpoints, Letter
-from xscl.delivery.message import Message, messages_of, whole_groups
+from xscl.delivery.message import Message, messages_of
+from xscl.delivery.reading import Read, following
 from xscl.delivery.sender import Sender
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.followed import ticks
@@ -45,8 +46,6 @@ _log = logging.getLogger(__name__)
 
 HEALTHY, FAILING, SAME_HOST = 256, 64, 8
 """Sendings at the same time: to those that work, to those that have failed, to one host."""
-PAGE = 200
-"""Matches that are read at once."""
 SAVING = 0.25
 """Seconds between two writings of the cursors."""
 LETTERS = 1_000
@@ -62,7 +61,7 @@ class Pace:
 
 
 class Deliveries:
-    """Brings the matches of subscriptions to their endpoints, in a thread with a loop of its own."""
+    """Brings the matches of subscriptions to their endpoints, in a thread with a loop."""
 
     def __init__(
         self,
@@ -89,7 +88,7 @@ class Deliveries:
         self._gathering: dict[str, float] = {}  # when what is gathered is due, by the loop's clock
         self._healthy = asyncio.Semaphore(HEALTHY)
         self._failing = asyncio.Semaphore(FAILING)
-        self._hosts: defaultdict[str, asyncio.Semaphore] = defaultdict(_same_host)
+        self._hosts: defaultdict[tuple[str, bool], asyncio.Semaphore] = defaultdict(_same_host)
         self._ended = asyncio.Event()
         self._stopping = False
 
@@ -244,21 +243,14 @@ class Deliveries:
         return True
 
     async def _read(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
-        """Return the next messages, and up to where there is nothing else."""
-        return await self._loop.run_in_executor(self._reading, self._messages, endpoint)
+        """Return the next messages that are wanted, and up to where there is nothing else."""
+        read = await self._loop.run_in_executor(self._reading, self._following, endpoint)
+        wanted = [m for m in read.messages if endpoint.way.history or not m.history]
+        return wanted, read.end
 
-    def _messages(self, endpoint: Endpoint) -> tuple[Sequence[Message], int]:
-        limit = PAGE
-        while True:
-            page = self._pages.of(endpoint.subscription, after=endpoint.position, limit=limit)
-            grouped = endpoint.way.grouped
-            whole = whole_groups(page.matches) if grouped and page.more else page.matches
-            if whole or not page.matches:
-                break
-            limit *= 4
-        end = whole[-1].position if whole and page.more else page.end
-        messages = messages_of(whole, grouped=grouped)
-        return [m for m in messages if endpoint.way.history or not m.history], end
+    def _following(self, endpoint: Endpoint) -> Read:
+        way = endpoint.way
+        return following(self._pages, endpoint.subscription, endpoint.position, grouped=way.grouped)
 
     async def _deliver(
         self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message], end: int
@@ -286,8 +278,9 @@ class Deliveries:
         self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message]
     ) -> Outcome:
         """Send messages when there is a place for it."""
-        places = self._failing if endpoint.failures else self._healthy
-        async with self._hosts[sender.host], places:
+        failing = endpoint.failures > 0
+        places = self._failing if failing else self._healthy
+        async with self._hosts[sender.host, failing], places:
             outcome = await sender.send(messages)
         reached("sent")
         return outcome
@@ -342,9 +335,7 @@ class Deliveries:
         attempts = endpoint.failures + 1
         wait = next_wait(attempts, failed.wait, random.random(), self._pace.schedule)
         next_try = None if wait is None else ticks() + int(wait * SECOND)
-        self._endpoints.put_aside(
-            _letter(endpoint.id, message, attempts, failed.reason, next_try)
-        )
+        self._endpoints.put_aside(_letter(endpoint.id, message, attempts, failed.reason, next_try))
         return True
 
     async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> None:
@@ -370,7 +361,7 @@ class Deliveries:
             self._endpoints.put_aside(
                 replace(
                     letter,
-                    at=ticks(),
+                    died=ticks(),
                     attempts=letter.attempts + 1,
                     reason=outcome.reason,
                     next_try=None if wait is None else ticks() + int(wait * SECOND),
@@ -402,9 +393,7 @@ def _same_host() -> asyncio.Semaphore:
     return asyncio.Semaphore(SAME_HOST)
 
 
-def _letter(
-    id: str, message: Message, attempts: int, reason: str, next_try: int | None
-) -> Letter:
+def _letter(id: str, message: Message, attempts: int, reason: str, next_try: int | None) -> Letter:
     return Letter(
         id, message.id, message.position, message.last, ticks(), attempts, reason, next_try
     )

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from feeds.times import SECOND
-from xscl.delivery.endpoint import Endpoint, Webhook, Way, kind_of, read, written
+from xscl.delivery.endpoint import Endpoint, Way, Webhook, kind_of, read, written
 from xscl.delivery.signature import new_secret
 from xscl.errors import XsclError
 from xscl.feed import shown
@@ -53,7 +53,7 @@ class Letter:
     message: str
     position: int
     last: int
-    at: int
+    died: int
     attempts: int
     reason: str
     next_try: int | None = None
@@ -89,7 +89,7 @@ class Endpoints:
         for id, subscription, kind, config, *rest in rows:
             self._know(Endpoint(id, subscription, read(kind, config), *rest))
         for row in self._store.fetch(
-            "SELECT endpoint, message, position, last, at, attempts, reason, next_try"
+            "SELECT endpoint, message, position, last, died, attempts, reason, next_try"
             " FROM state.dead_letter ORDER BY position"
         ):
             self._letters.setdefault(row[0], {})[row[1]] = Letter(*row)
@@ -292,7 +292,7 @@ _LETTER = pa.schema(
         ("message", pa.string()),
         ("position", pa.int64()),
         ("last", pa.int64()),
-        ("at", pa.int64()),
+        ("died", pa.int64()),
         ("attempts", pa.int32()),
         ("reason", pa.string()),
         ("next_try", pa.int64()),

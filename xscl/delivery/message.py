@@ -138,7 +138,7 @@ def moment(time: int) -> str:
 
 def messages_of(matches: Iterable[Match], *, grouped: bool = True) -> Iterator[Message]:
     """Yield matches of one subscription, in the order of positions, as messages."""
-    for _, group in groupby(matches, key=_documents if grouped else _alone):
+    for _, group in groupby(matches, key=documents_of if grouped else _alone):
         together = list(group)
         for begin in range(0, len(together), TOGETHER):
             yield message_of(together[begin : begin + TOGETHER])
@@ -151,9 +151,9 @@ def whole_groups(matches: Sequence[Match]) -> Sequence[Match]:
     """
     if not matches:
         return matches
-    last = _documents(matches[-1])
+    last = documents_of(matches[-1])
     begin = next(
-        (at for at in range(len(matches) - 1, -1, -1) if _documents(matches[at]) != last), -1
+        (at for at in range(len(matches) - 1, -1, -1) if documents_of(matches[at]) != last), -1
     )
     full = (len(matches) - begin - 1) // TOGETHER * TOGETHER
     return matches[: begin + 1 + full]
@@ -175,7 +175,7 @@ def message_of(matches: Sequence[Match]) -> Message:
     )
 
 
-def _documents(match: Match) -> tuple[str, ...]:
+def documents_of(match: Match) -> tuple[str, ...]:
     """Return what matches that belong together have in common; of a row nothing but its id."""
     return match.documents or (match.id,)
 

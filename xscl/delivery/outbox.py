@@ -13,10 +13,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,15 +24,15 @@ from xscl.delivery.deliveries import Deliveries, Pace
 from xscl.delivery.endpoint import Endpoint, File, Mail, Way, Webhook
 from xscl.delivery.endpoints import Endpoints
 from xscl.delivery.file import FileSender
-from xscl.delivery.letterbox import Addresses
 from xscl.delivery.mail import MailSender, MailServer
-from xscl.delivery.message import Message, message_of, messages_of, whole_groups
+from xscl.delivery.message import Message, message_of
+from xscl.delivery.reading import Read, following
+from xscl.delivery.secretaddresses import SecretAddresses
 from xscl.delivery.sender import Sender
 from xscl.delivery.webhook import Posting, WebhookSender
 from xscl.engine import Engine
-from xscl.errors import StoreError
 from xscl.matches import Matches
-from xscl.pages import Page, Place
+from xscl.pages import LAST, Place
 from xscl.results import Subscription
 from xscl.secrets import Secrets
 
@@ -42,8 +41,7 @@ FRESH = 256
 PAGE = 100
 """Matches that a listener is given at once."""
 
-Read: TypeAlias = tuple[tuple[Message, ...], int]
-"""Messages, and up to which position there are no others."""
+_Key: TypeAlias = tuple[int, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +63,11 @@ class Outbox:
         self.pages = engine.pages()
         self.bells = Bells()
         self.endpoints = Endpoints(engine.store(), secrets)
-        self.addresses = Addresses(engine.store())
+        self.addresses = SecretAddresses(engine.store())
         self._reading = ThreadPoolExecutor(1, "live-reading")
         self._mutex = threading.Lock()
-        self._read: OrderedDict[tuple[int, int, bool], Read] = OrderedDict()
+        self._read: OrderedDict[_Key, Read] = OrderedDict()
+        self._ending = threading.Event()
         self._deliveries = Deliveries(
             self.pages, self.endpoints, self.bells, self._sender, self.stream_of, ways.pace
         )
@@ -76,6 +75,16 @@ class Outbox:
     def start(self) -> None:
         """Begin to deliver."""
         self._deliveries.start()
+
+    def end_listening(self) -> None:
+        """Have all listeners go, so that whoever answers them can end."""
+        self._ending.set()
+        self.bells.ring_all()
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether listeners have to go."""
+        return self._ending.is_set()
 
     def close(self) -> None:
         """End, within a few seconds; how far deliveries have come is written."""
@@ -101,11 +110,8 @@ class Outbox:
     def deliver(
         self, subscription: str, way: Way, *, after: int | None = None, secret: str | None = None
     ) -> tuple[Endpoint, str | None]:
-        """Make an endpoint for matches from now on, or after a position; return its secret, too.
-
-        Raises UnknownSubscription.
-        """
-        now = self.pages.of(subscription, limit=1, newest_first=True).position
+        """Make an endpoint for matches from now on, or after a position; return its secret, too."""
+        now = self.pages.position()
         endpoint, secret = self.endpoints.add(
             subscription, way, now if after is None else after, secret=secret
         )
@@ -118,6 +124,17 @@ class Outbox:
         self.endpoints.save()
         self._deliveries.wake(id)
         return changed
+
+    def replay(self, id: str, message: str | None = None) -> int:
+        """Try letters that an endpoint refused again, all or one; return how many."""
+        count = 0
+        for letter in self.endpoints.letters(id):
+            if message in (None, letter.message):
+                self.endpoints.put_aside(replace(letter, next_try=0))
+                count += 1
+        self.endpoints.save()
+        self._deliveries.wake(id)
+        return count
 
     def end(self, id: str) -> None:
         """Remove an endpoint with what it has refused."""
@@ -146,30 +163,23 @@ class Outbox:
     async def after(self, subscription: Subscription, position: int, grouped: bool) -> Read:
         """Return what a subscription has after a position, perhaps nothing."""
         key = subscription.number, position, grouped
-        with self._mutex:
-            known = self._read.get(key)
+        known = self._known(key)
         if known is not None:
             return known
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reading, self._after, subscription, key)
+        return await loop.run_in_executor(self._reading, self._after, subscription.name, key)
 
-    def _after(self, subscription: Subscription, key: tuple[int, int, bool]) -> Read:
-        """Read a page that others who wait at the same place may read, too."""
-        _, position, grouped = key
+    def _known(self, key: _Key) -> Read | None:
         with self._mutex:
-            known = self._read.get(key)
+            return self._read.get(key)
+
+    def _after(self, name: str, key: _Key) -> Read:
+        """Read a page, which others who wait at the same place need not read again."""
+        known = self._known(key)
         if known is not None:
             return known
-        limit = PAGE
-        while True:
-            page = self.pages.of(subscription.name, after=position, limit=limit)
-            whole = whole_groups(page.matches) if grouped and page.more else page.matches
-            if whole or not page.matches:
-                break
-            limit *= 4
-        end = whole[-1].position if whole and page.more else page.end
-        read = tuple(messages_of(whole, grouped=grouped)), end
-        if read[0]:
+        read = following(self.pages, name, key[1], grouped=key[2], limit=PAGE)
+        if read.messages:
             with self._mutex:
                 self._read[key] = read
                 while len(self._read) > FRESH:
@@ -181,13 +191,13 @@ class Outbox:
     ) -> tuple[list[Message], Place]:
         """Return what several subscriptions have after a place, and from where to ask on."""
         loop = asyncio.get_running_loop()
-        page = await loop.run_in_executor(
-            self._reading, lambda: self.pages.of_all(mine, after=place, limit=PAGE)
-        )
-        made = await loop.run_in_executor(
-            self._reading, lambda: [message_of([match]) for match in page.matches]
-        )
-        last = page.matches[-1] if page.matches else None
-        if last is not None and page.more and page.end <= last.position:
-            return made, (last.position, last.number)
-        return made, max(place, (page.end, LAST_NUMBER))
+        return await loop.run_in_executor(self._reading, self._after_place, mine, place)
+
+    def _after_place(
+        self, mine: Callable[[Subscription], bool], place: Place
+    ) -> tuple[list[Message], Place]:
+        page = self.pages.of_all(mine, after=place, limit=PAGE)
+        made = [message_of([match]) for match in page.matches]
+        if page.more and len(made) == PAGE:
+            return made, (made[-1].last, made[-1].number)
+        return made, max(place, (page.end, LAST))

@@ -1,0 +1,210 @@
+"""A receiver of webhooks on loopback, which does what each test wants; and an outbox to send."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+import xscl
+from feeds.addresses import resolve
+from xscl.delivery.deliveries import Pace
+from xscl.delivery.mail import MailServer
+from xscl.delivery.outbox import Outbox, Ways
+from xscl.delivery.webhook import Posting
+from xscl.secrets import Secrets
+
+PATIENCE = 30.0
+QUICK = Pace(schedule=(0.05, 0.05, 0.05), ending=2.0)
+
+Does: TypeAlias = bytes | Literal["hang", "endless", "reset"]
+"""What a receiver does: it answers with these bytes, or it misbehaves."""
+
+OK = b"HTTP/1.1 204 No Content\r\n\r\n"
+
+
+def status(code: int, *headers: str) -> bytes:
+    lines = [f"HTTP/1.1 {code} X", "Content-Length: 0", *headers, "", ""]
+    return "\r\n".join(lines).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class Got:
+    """A request that came."""
+
+    path: str
+    headers: dict[str, str]
+    body: bytes
+    at: float
+
+    @property
+    def id(self) -> str:
+        return self.headers["webhook-id"]
+
+    @property
+    def data(self) -> Any:
+        return json.loads(self.body)["data"]
+
+
+@dataclass
+class Receiver:
+    """Takes requests, and does at each path what its script says; the last of it for ever."""
+
+    scripts: dict[str, list[Does]] = field(default_factory=dict)
+    choose: dict[str, Callable[[Got], Does]] = field(default_factory=dict)
+    got: list[Got] = field(default_factory=list)
+    sent: int = 0
+    port: int = 0
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self.port}{path}"
+
+    def does(self, path: str, *script: Does) -> str:
+        self.scripts[path] = list(script)
+        return self.url(path)
+
+    def at(self, path: str) -> list[Got]:
+        return [got for got in list(self.got) if got.path == path]
+
+    def ids(self, path: str) -> list[str]:
+        return [got.id for got in self.at(path)]
+
+    async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+            headers = {
+                name.lower(): value
+                for name, _, value in (line.partition(": ") for line in head[1:] if line)
+            }
+            body = await reader.readexactly(int(headers["content-length"]))
+            got = Got(head[0].split()[1], headers, body, time.monotonic())
+            self.got.append(got)
+            await self._do(got, writer)
+        except (ConnectionError, asyncio.IncompleteReadError):
+            writer.transport.abort()
+        except asyncio.CancelledError:
+            writer.transport.abort()
+            raise
+        finally:
+            writer.close()
+
+    async def _do(self, got: Got, writer: asyncio.StreamWriter) -> None:
+        script = self.scripts.get(got.path, [OK])
+        chosen = self.choose.get(got.path)
+        does = chosen(got) if chosen else script.pop(0) if len(script) > 1 else script[0]
+        match does:
+            case "hang":
+                await asyncio.sleep(PATIENCE)
+            case "reset":
+                writer.transport.abort()
+            case "endless":
+                writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+                while True:
+                    writer.write(b"x" * 4096)
+                    await writer.drain()
+                    self.sent += 4096
+            case bytes():
+                writer.write(does)
+                await writer.drain()
+
+
+@contextmanager
+def receiving() -> Iterator[Receiver]:
+    """A running receiver, in a thread of its own."""
+    receiver, ready = Receiver(), threading.Event()
+    loop, stopping = asyncio.new_event_loop(), asyncio.Event()
+
+    async def run() -> None:
+        listener = await asyncio.start_server(receiver.handle, "127.0.0.1", 0, limit=1 << 20)
+        receiver.port = listener.sockets[0].getsockname()[1]
+        ready.set()
+        await stopping.wait()
+        listener.close()
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await asyncio.sleep(0.01)  # what was aborted is closed in the loop's next turns
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(run()), daemon=True)
+    thread.start()
+    assert ready.wait(PATIENCE)
+    try:
+        yield receiver
+    finally:
+        loop.call_soon_threadsafe(stopping.set)
+        thread.join(PATIENCE)
+        loop.close()
+
+
+def eventually(check: Callable[[], object], seconds: float = PATIENCE) -> None:
+    """Return when something has become true."""
+    until = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < until, "it did not come true"
+        time.sleep(0.01)
+
+
+ITEM = "S//item->i[./tag->t] FOLLOWED BY{t=u, 1000} S//item->j[./tag->u]"
+"""Each item matches all earlier ones with a tag in common."""
+EACH = "S//item->i[./tag->t]"
+"""Each item is a match for each of its tags."""
+
+
+def item(number: int, *tags: str, history: bool = False) -> xscl.Document:
+    inside = "".join(f"<tag>{tag}</tag>" for tag in tags or ("a",))
+    title = f"<title>Item {number}</title><item_url>http://example.org/{number}</item_url>"
+    xml = f"<item>{title}{inside}</item>".encode()
+    return xscl.Document("S", f"d{number}", number, xml, history)
+
+
+@dataclass
+class Sending:
+    """An engine and its outbox, which can be ended and begun again."""
+
+    engine: xscl.Engine
+    outbox: Outbox
+    number: int = 0
+
+    def push(self, *documents: xscl.Document) -> None:
+        self.outbox.notify(self.engine.push(documents))
+
+    def items(self, count: int = 1, *tags: str) -> None:
+        for _ in range(count):
+            self.push(item(self.number, *tags))
+            self.number += 1
+
+
+@contextmanager
+def sending(
+    receiver: Receiver,
+    secrets: Secrets,
+    path: Path | None = None,
+    *,
+    pace: Pace = QUICK,
+    files: Path | None = None,
+    mail: MailServer | None = None,
+    seconds: float = 5.0,
+    names: Sequence[str] = (),
+) -> Iterator[Sending]:
+    """An outbox at work, over a new engine or that of a file; `names` are the receiver's, too."""
+
+    async def named(host: str, port: int) -> tuple[str, ...]:
+        return ("127.0.0.1",) if host in names else await resolve(host, port)
+
+    allowed = frozenset(f"{name}:{receiver.port}" for name in ("127.0.0.1", *names))
+    posting = Posting(allowed, seconds, named)
+    ways = Ways(files or Path("nowhere"), mail, posting, pace)
+    with xscl.Engine(path) as engine:
+        outbox = Outbox(engine, secrets, ways)
+        outbox.start()
+        try:
+            yield Sending(engine, outbox)
+        finally:
+            outbox.close()

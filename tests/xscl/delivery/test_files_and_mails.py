@@ -1,0 +1,243 @@
+"""Files and mails: what is on disk counts, and no header is what a feed wants it to be."""
+
+from __future__ import annotations
+
+import email
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from email.policy import default
+from pathlib import Path
+
+import pytest
+
+from tests.xscl.delivery.receiver import EACH, Receiver, eventually, item, receiving, sending
+from xscl.delivery.endpoint import Endpoint, File, Mail
+from xscl.delivery.file import append, is_name
+from xscl.delivery.mail import MailServer, is_address, mail_of, mail_server, text_of
+from xscl.delivery.message import Message, Source
+from xscl.errors import XsclError
+from xscl.secrets import Secrets
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+# -- Files ---------------------------------------------------------------------------------
+
+
+def test_file_has_a_line_for_each_message(receiver: Receiver, tmp_path: Path) -> None:
+    with sending(receiver, Secrets(), files=tmp_path / "files") as sender:
+        sender.engine.subscribe("q", EACH)
+        sender.outbox.deliver("q", File("out.jsonl"))
+        sender.items(5)
+        file = tmp_path / "files" / "out.jsonl"
+        eventually(lambda: file.exists() and len(file.read_bytes().splitlines()) == 5)
+        lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+        assert [one["data"]["id"] for one in lines] == [m.id for m in sender.engine.matches()]
+    assert file.stat().st_mode & 0o077 == 0
+
+
+def test_a_cut_line_is_removed(tmp_path: Path) -> None:
+    file = tmp_path / "out.jsonl"
+    append(file, b'{"a": 1}\n')
+    with file.open("ab") as cut:
+        cut.write(b'{"b"' + b"x" * 200_000)
+    append(file, b'{"b": 2}\n')
+    assert file.read_bytes() == b'{"a": 1}\n{"b": 2}\n'
+
+
+def test_a_file_of_nothing_but_a_cut_line_begins_anew(tmp_path: Path) -> None:
+    file = tmp_path / "out.jsonl"
+    file.write_bytes(b"{")
+    append(file, b"{}\n")
+    assert file.read_bytes() == b"{}\n"
+
+
+def test_a_file_that_cannot_be_written_is_told(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "out.jsonl").symlink_to(tmp_path / "elsewhere")
+    with sending(receiver, Secrets(), files=tmp_path) as sender:
+        sender.engine.subscribe("q", EACH)
+        endpoint, _ = sender.outbox.deliver("q", File("out.jsonl"))
+        sender.items()
+        eventually(lambda: sender.outbox.endpoints[endpoint.id].failures > 0)
+        assert "cannot be written" in sender.outbox.endpoints[endpoint.id].note
+    assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("name", ["../x", "/etc/x", ".x", "", "a/b", "x" * 101, "a\nb", "ä"])
+def test_a_name_that_leads_elsewhere_is_none(name: str) -> None:
+    assert not is_name(name)
+
+
+# -- Mails ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Post:
+    """A mail server on loopback that takes everything but what it is told to refuse."""
+
+    port: int
+    mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+
+    def talk(self, connection: socket.socket) -> None:
+        with connection, connection.makefile("rwb") as lines:
+
+            def say(text: str) -> None:
+                lines.write(text.encode() + b"\r\n")
+                lines.flush()
+
+            say("220 here")
+            to: list[str] = []
+            while command := lines.readline().strip():
+                match command.upper().split(b":")[0].split()[0]:
+                    case b"RCPT":
+                        address = command.decode().split("<")[1].rstrip(">")
+                        if address in self.refused:
+                            say("550 nobody of that name")
+                            continue
+                        to.append(address)
+                        say("250 fine")
+                    case b"DATA":
+                        say("354 go on")
+                        body = b""
+                        while (line := lines.readline()) != b".\r\n":
+                            body += line.removeprefix(b".")
+                        mail = email.message_from_bytes(body, policy=default)
+                        self.mails.append((to, mail))
+                        say("250 taken")
+                    case b"QUIT":
+                        say("221 bye")
+                        return
+                    case _:
+                        say("250 fine")
+
+
+@contextmanager
+def post_office() -> Iterator[Post]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        post = Post(listener.getsockname()[1])
+        over = threading.Event()
+
+        def run() -> None:
+            while True:
+                connection, _ = listener.accept()
+                if over.is_set():
+                    connection.close()
+                    return
+                post.talk(connection)
+
+        thread = threading.Thread(target=run, daemon=True)
+        thread.start()
+        try:
+            yield post
+        finally:
+            over.set()
+            socket.create_connection(("127.0.0.1", post.port)).close()
+            thread.join(20)
+
+
+def server(post: Post) -> MailServer:
+    return MailServer("127.0.0.1", post.port, "none", sender="xscl@example.org")
+
+
+def test_a_mail_for_each_message(receiver: Receiver) -> None:
+    with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
+        sender.engine.subscribe("q", EACH)
+        sender.outbox.deliver("q", Mail("reader@example.org"))
+        sender.items(2)
+        eventually(lambda: len(post.mails) == 2)
+        ids = [m.id for m in sender.engine.matches()]
+    for number, (to, mail) in enumerate(post.mails):
+        assert to == ["reader@example.org"]
+        assert mail["Subject"] == f"q: Item {number}"
+        assert mail["Message-ID"] == f"<{ids[number]}@example.org>"
+        assert mail["Auto-Submitted"] == "auto-generated"
+        assert f"http://example.org/{number}" in mail.get_content()
+
+
+def test_a_digest_has_what_came_meanwhile(receiver: Receiver) -> None:
+    with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
+        sender.engine.subscribe("q", EACH)
+        sender.outbox.deliver("q", Mail("reader@example.org", every=1.0))
+        sender.items(3)
+        assert post.mails == []
+        eventually(lambda: len(post.mails) == 1)
+    ((_, mail),) = post.mails
+    assert mail["Subject"] == "q: Item 0 (and 2 more)"
+    assert all(f"http://example.org/{number}" in mail.get_content() for number in range(3))
+
+
+def test_an_address_that_is_refused_is_told(receiver: Receiver) -> None:
+    with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
+        post.refused.append("nobody@example.org")
+        sender.engine.subscribe("q", EACH)
+        endpoint, _ = sender.outbox.deliver("q", Mail("nobody@example.org"))
+        sender.items()
+        eventually(lambda: sender.outbox.endpoints[endpoint.id].state == "disabled")
+        assert "refuses the address (550)" in sender.outbox.endpoints[endpoint.id].note
+
+
+def test_without_a_mail_server_it_is_said(receiver: Receiver) -> None:
+    with sending(receiver, Secrets()) as sender:
+        sender.engine.subscribe("q", EACH)
+        endpoint, _ = sender.outbox.deliver("q", Mail("reader@example.org"))
+        sender.items()
+        eventually(lambda: sender.outbox.endpoints[endpoint.id].failures)
+        assert "no mail server" in sender.outbox.endpoints[endpoint.id].note
+        sender.outbox.change(endpoint.id, Endpoint.paused)
+
+
+TRICK = "a\r\nBcc: everybody@example.org\r\n\r\nSURPRISE\x00\x1b]0;x\x07"
+
+
+def message(title: str, subscription: str = "q") -> Message:
+    sources = (Source("d1", title, None),)
+    return Message("0" * 32, subscription, 1, 1, 1, 0, False, sources, ())
+
+
+def test_w9_no_title_is_a_header() -> None:
+    mail = mail_of([message(TRICK, "name\r\nTo: x@example.org")], "a@example.org", "b@example.org")
+    read = email.message_from_bytes(mail.as_bytes(), policy=default)
+    assert read.get_all("Bcc") is None
+    assert read.get_all("To") == ["b@example.org"]
+    assert "SURPRISE" in str(read["Subject"])
+    assert "\x1b" not in text_of(message(TRICK))
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["", "a", "a@", "a@b c", "a@b,c@d", "a@b\nBcc: c@d", "A <a@b>", "a@" + "b" * 300, "a@é.org"],
+)
+def test_only_one_address_is_an_address(address: str) -> None:
+    assert not is_address(address)
+    assert is_address("some.body+tag@mail.example.org")
+
+
+def test_mail_server_of_an_address() -> None:
+    told = mail_server("smtp+starttls://us%40er:p%2Fw@mail.example.org/xscl@example.org")
+    assert told == MailServer(
+        "mail.example.org", 587, "starttls", "us@er", "p/w", "xscl@example.org"
+    )
+    assert "p/w" not in repr(told)
+    for wrong in ("http://mail.example.org", "smtp://", "smtp://host:x", "smtp://h/no address"):
+        with pytest.raises(XsclError, match="no address of a mail server"):
+            mail_server(wrong)
+
+
+def test_history_is_not_mailed(receiver: Receiver) -> None:
+    with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
+        sender.engine.subscribe("q", EACH)
+        sender.outbox.deliver("q", Mail("reader@example.org"))
+        sender.push(item(1, history=True))
+        sender.push(item(2))
+        eventually(lambda: len(post.mails) == 1)
+        assert post.mails[0][1]["Subject"] == "q: Item 2"

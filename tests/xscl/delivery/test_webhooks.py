@@ -1,0 +1,349 @@
+"""Webhooks through an outbox: what receivers may do, and what comes of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.xscl.delivery.receiver import (
+    EACH,
+    ITEM,
+    OK,
+    QUICK,
+    Does,
+    Got,
+    Receiver,
+    Sending,
+    eventually,
+    item,
+    receiving,
+    sending,
+    status,
+)
+from xscl.delivery.endpoint import Endpoint, Webhook
+from xscl.delivery.endpoints import Endpoints
+from xscl.delivery.signature import NotSigned, verify
+from xscl.followed import ticks
+from xscl.secrets import Secrets
+
+
+@pytest.fixture(scope="module")
+def receiver() -> Iterator[Receiver]:
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture(scope="module")
+def at_work(receiver: Receiver) -> Iterator[Sending]:
+    with sending(receiver, Secrets()) as sender:
+        yield sender
+
+
+@pytest.fixture
+def path(request: pytest.FixtureRequest) -> str:
+    return f"/{request.node.name}"
+
+
+@pytest.fixture
+def name(at_work: Sending, path: str) -> Iterator[str]:
+    """A subscription of the test's own."""
+    at_work.engine.subscribe(path, EACH)
+    yield path
+    at_work.outbox.removed(at_work.engine.unsubscribe(path))
+
+
+def hook(sender: Sending, name: str, url: str, *, grouped: bool = True) -> Endpoint:
+    return sender.outbox.deliver(name, Webhook(url, grouped=grouped))[0]
+
+
+def now(sender: Sending, endpoint: Endpoint) -> Endpoint:
+    return sender.outbox.endpoints[endpoint.id]
+
+
+def test_a_match_is_posted_signed_and_once(at_work: Sending, receiver: Receiver, name: str) -> None:
+    at_work.items()
+    endpoint, secret = at_work.outbox.deliver(name, Webhook(receiver.url(name)))
+    at_work.items(3)
+    eventually(lambda: len(receiver.at(name)) >= 3)
+    got = receiver.at(name)
+    assert [one.data["sources"][0]["title"] for one in got] == [
+        f"Item {number}" for number in range(at_work.number - 3, at_work.number)
+    ]
+    assert secret is not None
+    for one in got:
+        verify(secret, one.headers, one.body, int(one.headers["webhook-timestamp"]))
+        with pytest.raises(NotSigned):
+            verify(secret, one.headers, one.body + b" ", int(one.headers["webhook-timestamp"]))
+        assert "." not in one.id
+        assert one.headers["content-type"] == "application/json"
+    kept = [match.id for match in at_work.engine.matches_of(name).matches]
+    assert [one.id for one in got] == kept[-3:]
+    eventually(lambda: now(at_work, endpoint).position == at_work.outbox.pages.position())
+
+
+def test_matches_on_the_same_documents_are_one_message(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    at_work.engine.subscribe("pairs", ITEM)
+    hook(at_work, "pairs", receiver.url(name))
+    hook(at_work, "pairs", receiver.url(f"{name}/each"), grouped=False)
+    at_work.items(3, "x", "y", "z")
+    eventually(lambda: len(receiver.at(f"{name}/each")) == 9)
+    eventually(lambda: len(receiver.at(name)) == 3)
+    at_work.outbox.removed(at_work.engine.unsubscribe("pairs"))
+    assert [len(one.data["matches"]) for one in receiver.at(name)] == [3, 3, 3]
+    grouped = [m["match"] for one in receiver.at(name) for m in one.data["matches"]]
+    assert grouped == receiver.ids(f"{name}/each")
+
+
+def test_matches_between_history_are_delivered_if_wanted_only(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    hook(at_work, name, receiver.url(name))
+    at_work.outbox.deliver(name, Webhook(receiver.url(f"{name}/all"), history=True))
+    number = at_work.number = at_work.number + 2
+    at_work.push(item(number - 2, history=True))
+    at_work.push(item(number - 1))
+    eventually(lambda: len(receiver.at(f"{name}/all")) == 2)
+    eventually(lambda: len(receiver.at(name)) == 1)
+    assert receiver.ids(name) == receiver.ids(f"{name}/all")[1:]
+    assert receiver.at(f"{name}/all")[0].data["history"] is True
+
+
+@pytest.mark.parametrize("answer", [301, 302, 307, 404, 400, 500, 503])
+def test_w14_an_answer_that_is_none_is_tried_again(
+    at_work: Sending, receiver: Receiver, name: str, answer: int
+) -> None:
+    elsewhere = f"Location: {receiver.url('/elsewhere')}"
+    endpoint = hook(at_work, name, receiver.does(name, status(answer, elsewhere), OK))
+    at_work.items()
+    eventually(lambda: len(receiver.at(name)) == 2)
+    assert len(set(receiver.ids(name))) == 1
+    eventually(lambda: now(at_work, endpoint).position == at_work.outbox.pages.position())
+    assert now(at_work, endpoint).failures == 0
+    assert receiver.at("/elsewhere") == []
+
+
+def test_w14_gone_disables(at_work: Sending, receiver: Receiver, name: str) -> None:
+    endpoint = hook(at_work, name, receiver.does(name, status(410)))
+    at_work.items()
+    eventually(lambda: now(at_work, endpoint).state == "disabled")
+    assert "410" in now(at_work, endpoint).note
+    at_work.items()
+    assert len(receiver.at(name)) == 1
+
+
+def test_w14_retry_after_is_waited_for(at_work: Sending, receiver: Receiver, name: str) -> None:
+    endpoint = hook(at_work, name, receiver.does(name, status(429, "Retry-After: 3600"), OK))
+    at_work.items()
+    eventually(lambda: now(at_work, endpoint).failures == 1)
+    waiting = now(at_work, endpoint)
+    assert waiting.next_try - ticks() > 3_000_000_000
+    at_work.outbox.change(endpoint.id, Endpoint.resumed)
+    eventually(lambda: len(receiver.at(name)) == 2)
+
+
+def test_w14_an_endless_body_is_read_in_part(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    hook(at_work, name, receiver.does(name, "endless"))
+    at_work.items(2)
+    eventually(lambda: len(receiver.at(name)) == 2)
+    assert receiver.sent < 64 << 20
+
+
+def test_w14_no_answer_is_a_failure_after_some_time(receiver: Receiver, path: str) -> None:
+    with sending(receiver, Secrets(), seconds=0.2) as sender:
+        sender.engine.subscribe("q", EACH)
+        hook(sender, "q", receiver.does(path, "hang", OK))
+        sender.items()
+        eventually(lambda: len(receiver.at(path)) == 2)
+
+
+def test_c16_a_lost_receipt_has_the_same_id(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    hook(at_work, name, receiver.does(name, "reset", OK))
+    at_work.items()
+    eventually(lambda: len(receiver.at(name)) == 2)
+    assert len(set(receiver.ids(name))) == 1
+
+
+def test_a_message_that_is_refused_while_others_are_taken_is_put_aside(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    refused: list[str] = []
+
+    def choose(got: Got) -> Does:
+        if not refused:
+            refused.append(got.id)
+        return status(422) if got.id == refused[0] and len(refused) == 1 else OK
+
+    receiver.choose[name] = choose
+    endpoint = hook(at_work, name, receiver.url(name))
+    at_work.items(4)
+    eventually(lambda: len(set(receiver.ids(name))) == 4)
+    eventually(lambda: now(at_work, endpoint).position == at_work.outbox.pages.position())
+    assert now(at_work, endpoint).state == "active"
+    (letter,) = at_work.outbox.endpoints.letters(endpoint.id)
+    assert letter.message == refused[0]
+    assert "422" in letter.reason
+    at_work.outbox.change(endpoint.id, Endpoint.resumed)
+    dead = Endpoints.letters
+    eventually(lambda: dead(at_work.outbox.endpoints, endpoint.id)[0].next_try is None)
+    refused.append("taken from now on")
+    at_work.outbox.replay(endpoint.id)
+    eventually(lambda: not at_work.outbox.endpoints.letters(endpoint.id))
+    assert receiver.ids(name)[-1] == refused[0]
+    others = [id for id in receiver.ids(name) if id != refused[0]]
+    assert len(others) == 3
+
+
+def test_w15_down_and_up_again_has_all_in_order(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    receiver.scripts[name] = [status(500), "reset", OK]
+    hook(at_work, name, receiver.url(name))
+    at_work.items(5)
+    eventually(lambda: len(set(receiver.ids(name))) == 5)
+    kept = [match.id for match in at_work.engine.matches_of(name).matches]
+    assert list(dict.fromkeys(receiver.ids(name))) == kept[-5:]
+
+
+def test_w15_down_for_the_whole_schedule_is_disabled_until_somebody_enables(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    endpoint = hook(at_work, name, receiver.does(name, status(500)))
+    at_work.items(3)
+    eventually(lambda: now(at_work, endpoint).state == "disabled")
+    assert "after 4 attempts" in now(at_work, endpoint).note
+    (letter,) = at_work.outbox.endpoints.letters(endpoint.id)
+    assert letter.next_try is None
+    receiver.does(name, OK)
+    at_work.outbox.change(endpoint.id, Endpoint.resumed)
+    eventually(lambda: len(set(receiver.ids(name))) == 3)
+    assert receiver.ids(name).count(letter.message) == 4
+    at_work.outbox.replay(endpoint.id)
+    eventually(lambda: receiver.ids(name).count(letter.message) == 5)
+    eventually(lambda: not at_work.outbox.endpoints.letters(endpoint.id))
+
+
+def test_w1_a_private_address_is_not_reached(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    with receiving() as other:
+        endpoint = hook(at_work, name, other.url("/canary"))
+        at_work.items()
+        eventually(lambda: now(at_work, endpoint).failures > 0)
+        assert other.got == []
+    assert "allowed" in now(at_work, endpoint).note
+
+
+@pytest.mark.parametrize(
+    "url", ["http://[::ffff:7f00:1]/", "http://2130706433/", "http://x.test:22/", "ftp://x.test/"]
+)
+def test_w5_disguises_and_ports_are_refused(at_work: Sending, name: str, url: str) -> None:
+    endpoint = hook(at_work, name, url)
+    at_work.items()
+    eventually(lambda: now(at_work, endpoint).failures > 0)
+
+
+def test_paused_waits_and_goes_on_where_it_was(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    endpoint = hook(at_work, name, receiver.url(name))
+    at_work.outbox.change(endpoint.id, Endpoint.paused)
+    at_work.items(2)
+    assert receiver.at(name) == []
+    at_work.outbox.change(endpoint.id, Endpoint.resumed)
+    eventually(lambda: len(receiver.at(name)) == 2)
+
+
+def test_removed_with_its_subscription(at_work: Sending, receiver: Receiver) -> None:
+    at_work.engine.subscribe("brief", EACH)
+    endpoint = hook(at_work, "brief", receiver.url("/brief"))
+    at_work.outbox.removed(at_work.engine.unsubscribe("brief"))
+    assert at_work.outbox.endpoints.get(endpoint.id) is None
+    at_work.engine.subscribe("brief", EACH)
+    at_work.items()
+    assert receiver.at("/brief") == []
+
+
+def test_w13_both_secrets_sign_after_a_rotation(
+    at_work: Sending, receiver: Receiver, name: str
+) -> None:
+    endpoint, old = at_work.outbox.deliver(name, Webhook(receiver.url(name)))
+    new = at_work.outbox.endpoints.rotate(endpoint.id)
+    at_work.items()
+    eventually(lambda: receiver.at(name))
+    (got,) = receiver.at(name)
+    at = int(got.headers["webhook-timestamp"])
+    assert old is not None
+    verify(new, got.headers, got.body, at)
+    verify(old, got.headers, got.body, at)
+
+
+def test_w19_secrets_are_in_no_table(tmp_path: Path, receiver: Receiver) -> None:
+    secrets = Secrets(tmp_path / "secrets.json")
+    with sending(receiver, secrets, tmp_path / "state.duckdb") as sender:
+        sender.engine.subscribe("q", EACH)
+        url = f"http://name:pass-w0rd@127.0.0.1:{receiver.port}/w19?token=s3cret"
+        endpoint, secret = sender.outbox.deliver("q", Webhook(url))
+        assert secret is not None
+        sender.items()
+        eventually(lambda: receiver.at("/w19?token=s3cret"))
+        assert isinstance(endpoint.way, Webhook)
+        assert "s3cret" not in endpoint.way.url
+        assert "pass-w0rd" not in endpoint.way.url
+    for file in tmp_path.iterdir():
+        text = file.read_bytes()
+        for hidden in (secret, "s3cret", "pass-w0rd"):
+            assert (hidden.encode() in text) == (file.name == "secrets.json"), file
+    assert (tmp_path / "secrets.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_restart_goes_on_where_the_last_one_was(tmp_path: Path, receiver: Receiver) -> None:
+    secrets, path = Secrets(tmp_path / "secrets.json"), tmp_path / "state.duckdb"
+    with sending(receiver, secrets, path) as sender:
+        sender.engine.subscribe("q", ITEM)
+        endpoint = hook(sender, "q", receiver.url("/restart"))
+        sender.items(5)
+        eventually(lambda: len(receiver.at("/restart")) == 10)
+    with sending(receiver, secrets, path) as sender:
+        sender.engine.push([item(10), item(11)])  # nobody is told
+    with sending(receiver, Secrets(tmp_path / "secrets.json"), path) as sender:
+        eventually(lambda: len(receiver.at("/restart")) == 21)
+        kept = [match.id for match in sender.engine.matches()]
+        eventually(lambda: now(sender, endpoint).position == len(kept))
+    assert receiver.ids("/restart") == kept
+
+
+def test_dead_and_slow_ones_delay_nobody(receiver: Receiver) -> None:
+    """A hundred that never answer and ten that are down: one that works has its match at once."""
+    names = tuple(f"{number}.test" for number in range(100))
+    patient = replace(QUICK, schedule=(60.0,), ending=0.1)
+    with sending(receiver, Secrets(), pace=patient, names=names, seconds=30.0) as sender:
+        sender.engine.subscribe("q", EACH)
+        sender.engine.subscribe("healthy", EACH)
+        for name in names:
+            receiver.does("/dead", "hang")
+            hook(sender, "q", f"http://{name}:{receiver.port}/dead")
+        for number in range(5):
+            hook(sender, "healthy", receiver.does(f"/down/{number}", "reset"))
+        endpoint = hook(sender, "healthy", receiver.url("/healthy"))
+        sender.items()
+        eventually(lambda: len(receiver.at("/dead")) == 100)
+        sender.items(3)
+        eventually(lambda: len(receiver.at("/healthy")) == 4)
+        assert now(sender, endpoint).failures == 0
+
+
+def test_notify_does_not_wait(at_work: Sending, receiver: Receiver, name: str) -> None:
+    hook(at_work, name, receiver.does(name, "hang"))
+    done = threading.Event()
+    threading.Thread(target=lambda: (at_work.items(), done.set())).start()
+    assert done.wait(20)

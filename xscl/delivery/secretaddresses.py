@@ -1,0 +1,102 @@
+"""Secret addresses, under which feed readers fetch a subscription's matches without a token.
+
+Feed readers send no headers, so the address itself is what lets them in.  It can be revoked, it is
+shown once, and only its hash is kept: whoever reads the store learns none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xscl.errors import XsclError
+from xscl.followed import ticks
+from xscl.store import Store
+
+MOST = 100
+"""Addresses of one subscription."""
+
+
+class TooManyAddresses(XsclError):
+    """A subscription has as many secret addresses as it can have."""
+
+    code = "too_many_addresses"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A secret address, as far as it is known: what it leads to, and what it is for."""
+
+    id: str
+    subscription: str
+    label: str
+    created: int
+
+
+class SecretAddresses:
+    """All secret addresses, from any thread."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._mutex = threading.Lock()
+        self._by_hash: dict[bytes, Address] = {
+            digest: Address(*rest)
+            for digest, *rest in store.fetch(
+                "SELECT hash, id, subscription, label, created FROM state.secret_address"
+                " ORDER BY created, id"
+            )
+        }
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._store.close()
+
+    def make(self, subscription: str, label: str) -> tuple[Address, str]:
+        """Make an address, durably; returns what is secret of it, which nobody is shown again."""
+        secret = secrets.token_urlsafe(32)
+        made = Address(f"ad_{secrets.token_hex(12)}", subscription, label, ticks())
+        with self._mutex:
+            if sum(one.subscription == subscription for one in self._by_hash.values()) >= MOST:
+                raise TooManyAddresses(
+                    f"a subscription has at most {MOST} secret addresses", hint="revoke one first"
+                )
+            row = [_hash(secret), made.id, subscription, label, made.created]
+            with self._store.transaction():
+                self._store.fetch("INSERT INTO state.secret_address VALUES (?, ?, ?, ?, ?)", row)
+            self._by_hash[_hash(secret)] = made
+        return made, secret
+
+    def find(self, secret: str) -> Address | None:
+        """Return what an address leads to, None if it is none, or none any more."""
+        return self._by_hash.get(_hash(secret))
+
+    def of(self, subscription: str) -> list[Address]:
+        """Return the addresses of a subscription, in the order in which they were made."""
+        return [one for one in list(self._by_hash.values()) if one.subscription == subscription]
+
+    def revoke(self, id: str) -> None:
+        """Revoke an address, durably."""
+        self._remove([digest for digest, one in list(self._by_hash.items()) if one.id == id])
+
+    def remove_of(self, subscriptions: Iterable[str]) -> None:
+        """Revoke all addresses of subscriptions."""
+        gone = set(subscriptions)
+        found = list(self._by_hash.items())
+        self._remove([digest for digest, one in found if one.subscription in gone])
+
+    def _remove(self, digests: list[bytes]) -> None:
+        if not digests:
+            return
+        with self._mutex:
+            with self._store.transaction():
+                for digest in digests:
+                    self._store.fetch("DELETE FROM state.secret_address WHERE hash = ?", [digest])
+            for digest in digests:
+                self._by_hash.pop(digest, None)
+
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "replace")).digest()
