@@ -6,6 +6,7 @@
     checkpoint/    how far Spark has read the spool (`xscl.spark`)
     patterns/      what Spark's tasks shred documents with
     spark/         the log of Spark and the launcher of Java
+    files/         matches that are delivered to files (`xscl.delivery.file`)
     status.json    what the running service last said of itself
     lock           the number of the process that uses the directory
 
@@ -44,6 +45,7 @@ _PARTS = frozenset(
         "checkpoint",
         "patterns",
         "spark",
+        "files",
         "status.json",
         "lock",
     }
@@ -103,6 +105,10 @@ class Home:
     @property
     def spark(self) -> Path:
         return self.path / "spark"
+
+    @property
+    def files(self) -> Path:
+        return self.path / "files"
 
     @property
     def status(self) -> Path:

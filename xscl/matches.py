@@ -70,6 +70,11 @@ class Matches(Sequence[Match]):
         """The numbers of the streams of results that these are of."""
         return list(self._subscribers)
 
+    @property
+    def last(self) -> int:
+        """The position of the last result, 0 if there is none."""
+        return self._results.position(-1) if len(self._results) else 0
+
     def of_one(self) -> tuple[Subscription, Results]:
         """Return the results, and the one subscription whose matches these are."""
         ((subscription,),) = self._subscribers.values()

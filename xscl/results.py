@@ -122,7 +122,7 @@ class Results(Sequence[Result]):
 
     def position(self, index: int) -> int:
         """Return a row's position."""
-        return int(self._columns[0][index])
+        return int(self._rows["position"][index].as_py())
 
     def age(self, index: int) -> tuple[int, int, bool]:
         """Return a row's stream, its oldest part's arrival, and whether a part is an update."""

@@ -1,10 +1,11 @@
 """The service: a fetcher that fills the spool, a consumer that empties it, matches as they come.
 
-Four threads: the fetcher polls the feeds that are due; the main thread runs
-the consumer, with or without Spark, and hands matches on; the reporter writes
-status.json; requests over HTTP are answered beside (`xscl.service`).  If one of
-the first two fails, that ends the service, and its error is the service's; a
-look that fails is told, and the next one may do better.
+The fetcher polls the feeds that are due; the main thread runs the consumer,
+with or without Spark, and hands matches on; the reporter writes status.json.
+Requests over HTTP are answered beside (`xscl.service`), and matches are brought
+to those who wait for them (`xscl.delivery`).  If one of the first two fails, that
+ends the service, and its error is the service's; a look that fails is told, and
+the next one may do better.
 `stop` finishes the batch in progress and drops polls in flight.
 """
 
@@ -20,6 +21,9 @@ from dataclasses import dataclass, field
 from types import FrameType
 
 from feeds.spool import Spool, SpoolError
+from xscl.delivery.mail import MailServer
+from xscl.delivery.outbox import Outbox, Ways
+from xscl.delivery.webhook import Posting
 from xscl.engine import Engine
 from xscl.errors import StoreError
 from xscl.followed import Feeds, ticks
@@ -28,7 +32,8 @@ from xscl.home import SERVICE, Home
 from xscl.matches import Matches
 from xscl.pipeline import Consumer, DirectConsumer
 from xscl.retention import asked
-from xscl.service.installation import Outbox, Settings, Silent, installed
+from xscl.secrets import NAME, secrets_in
+from xscl.service.installation import Settings, installed
 from xscl.sink import EngineSink
 from xscl.status import Looks
 
@@ -45,6 +50,8 @@ class Serving:
     `history` and `keep_matches` change for how long texts and matches are kept; None changes
     nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `workers` processes
     help the engine with large batches, unless Spark's tasks do.
+    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `mail` is the server
+    that takes mails.
     """
 
     spark: bool = True
@@ -55,6 +62,7 @@ class Serving:
     keep_matches: str | None = None
     listen: Settings | None = None
     workers: int = 0
+    mail: MailServer | None = None
 
 
 class Service:
@@ -74,7 +82,7 @@ class Service:
         self._stopping = threading.Event()
         self._consumer: Consumer | None = None
         self._errors: list[BaseException] = []
-        self._outbox: Outbox = Silent()
+        self._outbox: Outbox | None = None
         self.address: str | None = None  # where requests are taken, once they are
 
     def run(self, until: threading.Event | None = None) -> None:
@@ -85,6 +93,8 @@ class Service:
             Engine(
                 home.database, workers=0 if self._serving.spark else self._serving.workers
             ) as engine,
+            Engine(home.database) as engine,
+            self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
             Feeds(engine, home.spool) as feeds,
             closing(engine.store()) as store,
@@ -93,7 +103,7 @@ class Service:
             engine.retain(asked(engine.retention, *asked_now))
             looks = Looks(store, home)
             self._report(looks)
-            with self._answering(engine, spool):
+            with self._answering(engine, spool, outbox):
                 self._report(looks)
                 fetch = self._thread("fetcher", lambda: self._fetch(feeds, spool))
                 report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
@@ -117,7 +127,20 @@ class Service:
             self._consumer.stop()
 
     @contextmanager
-    def _answering(self, engine: Engine, spool: Spool) -> Iterator[None]:
+    def _delivering(self, engine: Engine) -> Iterator[Outbox]:
+        """Bring matches to endpoints while the block runs."""
+        fetching = self._serving.fetching
+        posting = Posting(frozenset(fetching.allow_addresses), resolve=fetching.resolve)
+        ways = Ways(self._home.files, self._serving.mail, posting)
+        outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways)
+        outbox.start()
+        try:
+            yield outbox
+        finally:
+            outbox.close()
+
+    @contextmanager
+    def _answering(self, engine: Engine, spool: Spool, outbox: Outbox) -> Iterator[None]:
         """Take requests over HTTP while the block runs, if that is asked for."""
         settings = self._serving.listen
         if settings is None:
@@ -128,7 +151,7 @@ class Service:
         from xscl.service.server import Server
 
         prepare(engine)
-        with installed(self._home, engine, spool, self._outbox, settings) as installation:
+        with installed(self._home, engine, spool, outbox, settings) as installation:
             server = Server(create_app(installation), settings)
             try:
                 server.start()
@@ -136,12 +159,14 @@ class Service:
                 self._on_listening(server.address)
                 yield
             finally:
+                outbox.end_listening()
                 server.stop()
                 self.address = None
 
     def _hand_on(self, matches: Matches) -> None:
         """Tell the outbox and who listens of matches that were committed."""
-        self._outbox.notify(matches)
+        if self._outbox is not None:
+            self._outbox.notify(matches)
         self._on_matches(matches)
 
     @contextmanager

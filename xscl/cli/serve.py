@@ -22,6 +22,7 @@ from xscl.cli.options import (
     home,
 )
 from xscl.cli.output import complain, match_row, match_text, say, say_json
+from xscl.delivery.mail import mail_server
 from xscl.demo import demonstrate
 from xscl.following import Fetching
 from xscl.matches import Matches
@@ -69,6 +70,15 @@ def serve(
     allow_address: AllowAddress = None,
     history: History = None,
     keep_matches: KeepMatches = None,
+    smtp: Annotated[
+        str | None,
+        typer.Option(
+            "--smtp",
+            metavar="URL",
+            envvar="XSCL_SMTP",
+            help="The mail server: smtp+starttls://user:password@host:587/from@address.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.
@@ -93,6 +103,7 @@ def serve(
         history=history,
         keep_matches=keep_matches,
         workers=workers,
+        mail=None if smtp is None else mail_server(smtp),
         listen=Settings(
             host=host,
             port=port,

@@ -111,12 +111,17 @@ def row_of(match: Match) -> dict[str, Any]:
     return {
         "match": match.id,
         "subscription": owner_name(match.subscription),
-        "documents": list(match.documents),
+        "documents": [owner_name(document) for document in match.documents],
         "t0": match.t0,
         "t1": match.t1,
         "bindings": {
             variable: [
-                {"document": n.document, "node": n.node, "path": n.path, "value": n.value}
+                {
+                    "document": owner_name(n.document),
+                    "node": n.node,
+                    "path": n.path,
+                    "value": n.value,
+                }
                 for n in nodes
             ]
             for variable, nodes in match.bindings.items()
@@ -126,7 +131,7 @@ def row_of(match: Match) -> dict[str, Any]:
 
 
 def owner_name(name: str) -> str:
-    """Return a subscription's name as its owner wrote it."""
+    """Return the name of a subscription or a document as its owner wrote it."""
     found = _OWNED.match(name)
     return name[found.end() :] if found else name
 
@@ -170,7 +175,7 @@ def message_of(matches: Sequence[Match]) -> Message:
         matches[-1].position,
         first.t1,
         first.history,
-        tuple(_source(name, tree) for name, tree in first.trees),
+        tuple(_source(owner_name(name), tree) for name, tree in first.trees),
         tuple(row_of(match) for match in matches),
     )
 

@@ -4,44 +4,31 @@
                              └─────▶ deliveries, a queue for each endpoint
 
 Nobody is handed matches: a bell says that there are some, and whoever hears it reads from the
-store after its own cursor, so what it gets does not depend on what it was doing just then.  Many
-listeners who wait at the same place read the same page, which is made once.
+store after its own cursor, so what it gets does not depend on what it was doing just then.
 """
 
 from __future__ import annotations
 
-import asyncio
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from xscl.delivery.bells import Bells
 from xscl.delivery.deliveries import Deliveries, Pace
 from xscl.delivery.endpoint import Endpoint, File, Mail, Way, Webhook
 from xscl.delivery.endpoints import Endpoints
 from xscl.delivery.file import FileSender
+from xscl.delivery.listening import Listening
 from xscl.delivery.mail import MailSender, MailServer
-from xscl.delivery.message import Message, message_of
-from xscl.delivery.reading import Read, following
 from xscl.delivery.secretaddresses import SecretAddresses
 from xscl.delivery.sender import Sender
+from xscl.delivery.syndication import Changes
 from xscl.delivery.webhook import Posting, WebhookSender
 from xscl.engine import Engine
 from xscl.matches import Matches
-from xscl.pages import LAST, Place
 from xscl.results import Subscription
 from xscl.secrets import Secrets
-
-FRESH = 256
-"""Pages that listeners have read lately and that others may read."""
-PAGE = 100
-"""Matches that a listener is given at once."""
-
-_Key: TypeAlias = tuple[int, int, bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +51,17 @@ class Outbox:
         self.bells = Bells()
         self.endpoints = Endpoints(engine.store(), secrets)
         self.addresses = SecretAddresses(engine.store())
-        self._reading = ThreadPoolExecutor(1, "live-reading")
-        self._mutex = threading.Lock()
-        self._read: OrderedDict[_Key, Read] = OrderedDict()
+        self.listening = Listening(self.pages)
+        self.changes = Changes()
         self._ending = threading.Event()
         self._deliveries = Deliveries(
             self.pages, self.endpoints, self.bells, self._sender, self.stream_of, ways.pace
         )
+
+    @property
+    def posting(self) -> Posting:
+        """How webhooks are posted, and what they may reach."""
+        return self._ways.posting
 
     def start(self) -> None:
         """Begin to deliver."""
@@ -89,7 +80,7 @@ class Outbox:
     def close(self) -> None:
         """End, within a few seconds; how far deliveries have come is written."""
         self._deliveries.stop()
-        self._reading.shutdown()
+        self.listening.close()
         self.endpoints.close()
         self.addresses.close()
 
@@ -97,7 +88,9 @@ class Outbox:
 
     def notify(self, matches: Matches) -> None:
         """Be told of the matches of a push, in the thread that made it; returns at once."""
-        self.bells.ring(matches.streams)
+        if matches.last:
+            self.listening.tell(matches.last)
+            self.bells.ring(matches.streams)
 
     def removed(self, names: Iterable[str]) -> None:
         """Be told that subscriptions are no more: nothing of them is delivered from now on."""
@@ -153,51 +146,12 @@ class Outbox:
             case File(name):
                 return FileSender(self._ways.files / name)
 
+    def has(self, subscription: Subscription) -> bool:
+        """Whether a subscription is still there, and not another one of the same name."""
+        found = self._engine.subscription(subscription.name)
+        return found is not None and found.number == subscription.number
+
     def stream_of(self, subscription: str) -> int | None:
         """Return the stream of results of a subscription, None if there is none of that name."""
         found = self._engine.subscription(subscription)
         return None if found is None else found.qid
-
-    # -- Listeners -------------------------------------------------------------------------
-
-    async def after(self, subscription: Subscription, position: int, grouped: bool) -> Read:
-        """Return what a subscription has after a position, perhaps nothing."""
-        key = subscription.number, position, grouped
-        known = self._known(key)
-        if known is not None:
-            return known
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reading, self._after, subscription.name, key)
-
-    def _known(self, key: _Key) -> Read | None:
-        with self._mutex:
-            return self._read.get(key)
-
-    def _after(self, name: str, key: _Key) -> Read:
-        """Read a page, which others who wait at the same place need not read again."""
-        known = self._known(key)
-        if known is not None:
-            return known
-        read = following(self.pages, name, key[1], grouped=key[2], limit=PAGE)
-        if read.messages:
-            with self._mutex:
-                self._read[key] = read
-                while len(self._read) > FRESH:
-                    self._read.popitem(last=False)
-        return read
-
-    async def after_place(
-        self, mine: Callable[[Subscription], bool], place: Place
-    ) -> tuple[list[Message], Place]:
-        """Return what several subscriptions have after a place, and from where to ask on."""
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._reading, self._after_place, mine, place)
-
-    def _after_place(
-        self, mine: Callable[[Subscription], bool], place: Place
-    ) -> tuple[list[Message], Place]:
-        page = self.pages.of_all(mine, after=place, limit=PAGE)
-        made = [message_of([match]) for match in page.matches]
-        if page.more and len(made) == PAGE:
-            return made, (made[-1].last, made[-1].number)
-        return made, max(place, (page.end, LAST))

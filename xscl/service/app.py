@@ -17,12 +17,28 @@ from xscl.service.routes import (
     state,
     streams,
     subscriptions,
+from xscl.service.routes import ask, documents, feeds, sql, state, streams, subscriptions, tokens
+from xscl.service.routes import (
+    ask,
+    deliveries,
+    documents,
+    events,
+    feeds,
+    matches,
+    state,
+    streams,
+    subscriptions,
+    syndication,
     tokens,
 )
 
 ROUTERS = (
     subscriptions.router,
     documents.router,
+    matches.router,
+    events.router,
+    deliveries.router,
+    syndication.router,
     feeds.router,
     streams.router,
     ask.router,
@@ -49,5 +65,6 @@ def create_app(installation: Installation) -> FastAPI:
     for router in ROUTERS:
         app.include_router(router, prefix="/v1")
     app.include_router(describing.router)
+    app.include_router(syndication.secret_router)
     app.add_middleware(Guard, settings=installation.settings)
     return app

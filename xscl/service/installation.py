@@ -5,19 +5,18 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
-from typing import Protocol
 
 from feeds.spool import Spool
+from xscl.delivery.outbox import Outbox
 from xscl.engine import Engine
 from xscl.feed import EVERYTHING
 from xscl.followed import Feeds
 from xscl.following import Fetching
 from xscl.home import Home
-from xscl.matches import Matches
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.intake import Intake
 from xscl.service.names import OPERATOR, owner
@@ -27,26 +26,6 @@ from xscl.service.tokens import Tokens
 from xscl.service.usage import Usage
 from xscl.store import Store
 from xscl.usersql import UserSql
-
-
-class Outbox(Protocol):
-    """Where matches go when they have come."""
-
-    def notify(self, matches: Matches) -> None:
-        """Be told of the matches of a push, in the thread that made it; returns at once."""
-
-    def removed(self, names: Iterable[str]) -> None:
-        """Be told that subscriptions, by the names that the engine knew, are no more."""
-
-
-class Silent:
-    """An outbox from which nothing is delivered."""
-
-    def notify(self, matches: Matches) -> None:
-        """Do nothing."""
-
-    def removed(self, names: Iterable[str]) -> None:
-        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)

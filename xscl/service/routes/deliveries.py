@@ -1,0 +1,296 @@
+"""Endpoints of a subscription: webhooks, mail addresses, files to which its matches are brought."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, replace
+from http import HTTPStatus
+from typing import Annotated, Any, Literal, TypeAlias, assert_never
+
+from fastapi import APIRouter, Body
+from pydantic import BaseModel, ConfigDict, Field
+
+from feeds.addresses import Refused, check
+from feeds.times import SECOND
+from xscl.delivery.endpoint import Endpoint, File, Mail, Way, Webhook, kind_of
+from xscl.delivery.endpoints import Letter
+from xscl.delivery.file import is_name
+from xscl.delivery.mail import is_address
+from xscl.delivery.message import moment
+from xscl.delivery.signature import is_secret
+from xscl.language.parser import parse_window
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.installation import Installation
+from xscl.service.problems import Problem, not_found
+from xscl.service.routes.matches import POSITION
+from xscl.service.routes.subscriptions import Name, existing
+
+router = APIRouter(prefix="/subscriptions/{name}/endpoints", tags=["deliveries"])
+
+LONGEST = 7 * 86_400 * SECOND
+"""Ticks that a digest can gather for."""
+
+
+class _New(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    history: bool = Field(False, description="Also matches between items that were history.")
+    grouped: bool = Field(True, description="Matches on the same documents as one message.")
+    after: int | None = Field(
+        None, ge=0, le=POSITION, description="Begin after this position; left out: from now on."
+    )
+
+
+class NewWebhook(_New):
+    """A POST for each message, signed by the Standard Webhooks scheme."""
+
+    kind: Literal["webhook"]
+    url: str = Field(max_length=4_000, examples=["https://example.org/hook"])
+    secret: str | None = Field(
+        None, max_length=200, description="whsec_ and base64; left out: one is made."
+    )
+
+
+class NewMail(_New):
+    """A mail for each message, or a digest."""
+
+    kind: Literal["mail"]
+    to: str = Field(max_length=254, examples=["reader@example.org"])
+    every: str | None = Field(
+        None, max_length=20, description="Gather for so long.", examples=["1 d"]
+    )
+
+
+class NewFile(_New):
+    """A line of JSON for each message, in the folder `files` of the data directory."""
+
+    kind: Literal["file"]
+    name: str = Field(max_length=100, examples=["matches.jsonl"])
+
+
+New: TypeAlias = Annotated[NewWebhook | NewMail | NewFile, Field(discriminator="kind")]
+
+
+class Changes(BaseModel):
+    """What to change of an endpoint; what is left out stays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    state: Literal["active", "paused"] | None = Field(
+        None, description="'active' also enables one that was disabled, and tries again at once."
+    )
+    history: bool | None = None
+    grouped: bool | None = None
+    url: str | None = Field(None, max_length=4_000, description="Of a webhook.")
+
+
+class ShownEndpoint(BaseModel):
+    """An endpoint, without what is secret."""
+
+    id: str
+    kind: str
+    state: str = Field(description="active, paused, or disabled after too many failures.")
+    to: dict[str, Any]
+    position: int = Field(description="Everything up to here was delivered or refused.")
+    failures: int = Field(description="In a row.")
+    next_try: str | None
+    note: str = Field(description="What the last failure was.")
+    letters: int = Field(description="Messages that were refused and are kept.")
+    created: str
+
+
+class MadeEndpoint(ShownEndpoint):
+    """An endpoint that was just made; the secret is shown this once."""
+
+    secret: str | None
+
+
+class Secret(BaseModel):
+    """A new secret; the one before signs beside it for a day."""
+
+    secret: str
+
+
+class ShownLetter(BaseModel):
+    """A message that was refused."""
+
+    message: str
+    position: int
+    attempts: int
+    reason: str
+    last_try: str
+    next_try: str | None = Field(description="None: it is a dead letter, and waits for a replay.")
+
+
+class Replay(BaseModel):
+    """Which letters to try again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    message: str | None = Field(None, max_length=100, description="Left out: all of them.")
+
+
+class Replayed(BaseModel):
+    """How many letters are tried again."""
+
+    letters: int
+
+
+@router.post("", summary="Deliver the matches somewhere", status_code=201)
+def make(name: Name, here: Here, who: Who, new: Annotated[New, Body()]) -> MadeEndpoint:
+    """Makes an endpoint.  A webhook's secret is in this answer, and nowhere else."""
+    known = existing(here, who, name).name
+    secret = new.secret if isinstance(new, NewWebhook) else None
+    if secret is not None and not is_secret(secret):
+        raise _wrong("secret", "a secret is 'whsec_' and the base64 of 24 to 64 bytes")
+    endpoint, made = here.outbox.deliver(
+        known, _way(here, who, new), after=new.after, secret=secret
+    )
+    return MadeEndpoint(**_shown(here, endpoint).model_dump(), secret=made)
+
+
+@router.get("", summary="List the endpoints")
+def listed(name: Name, here: Here, who: Who) -> list[ShownEndpoint]:
+    """Where the matches are delivered, and how that goes."""
+    known = existing(here, who, name).name
+    return [_shown(here, endpoint) for endpoint in here.outbox.endpoints.of(known)]
+
+
+@router.get("/{id}", summary="Show an endpoint")
+def get(name: Name, id: str, here: Here, who: Who) -> ShownEndpoint:
+    """How far it has come, and what went wrong."""
+    return _shown(here, _existing(here, who, name, id))
+
+
+@router.patch("/{id}", summary="Change an endpoint")
+def change(name: Name, id: str, here: Here, who: Who, changes: Changes) -> ShownEndpoint:
+    """Pauses, resumes or enables an endpoint, or changes what it does."""
+    endpoint = _existing(here, who, name, id)
+    history = endpoint.way.history if changes.history is None else changes.history
+    grouped = endpoint.way.grouped if changes.grouped is None else changes.grouped
+    way = replace(endpoint.way, history=history, grouped=grouped)
+    if changes.url is not None:
+        if not isinstance(way, Webhook):
+            raise _wrong("url", "only a webhook has an address that can be changed")
+        _check(here, changes.url)
+        way = replace(way, url=changes.url)
+        here.outbox.endpoints.redirect(id, way)
+    elif way != endpoint.way:
+        here.outbox.endpoints.update(id, lambda one: replace(one, way=way))
+    transition = {"active": Endpoint.resumed, "paused": Endpoint.paused, None: _same}
+    changed = here.outbox.change(id, transition[changes.state])
+    if changed is None:
+        raise not_found("endpoint", id)
+    return _shown(here, changed)
+
+
+@router.delete("/{id}", summary="Deliver there no more", status_code=204)
+def delete(name: Name, id: str, here: Here, who: Who) -> None:
+    """Removes an endpoint with its secret and its letters."""
+    here.outbox.end(_existing(here, who, name, id).id)
+
+
+@router.post("/{id}:rotate", summary="Replace the secret of a webhook")
+def rotate(name: Name, id: str, here: Here, who: Who) -> Secret:
+    """Both secrets sign for a day, so that a receiver can be changed meanwhile."""
+    if not isinstance(_existing(here, who, name, id).way, Webhook):
+        raise _wrong("id", "only a webhook has a secret")
+    return Secret(secret=here.outbox.endpoints.rotate(id))
+
+
+@router.get("/{id}/letters", summary="List what an endpoint has refused")
+def letters(name: Name, id: str, here: Here, who: Who) -> list[ShownLetter]:
+    """Messages that were put aside, and those on which the endpoint was given up."""
+    endpoint = _existing(here, who, name, id)
+    return [_letter(one) for one in here.outbox.endpoints.letters(endpoint.id)]
+
+
+@router.post("/{id}:replay", summary="Try refused messages again")
+def replay(name: Name, id: str, here: Here, who: Who, replay: Replay) -> Replayed:
+    """Tries letters again at once, under the same ids."""
+    endpoint = _existing(here, who, name, id)
+    if endpoint.state != "active":
+        raise Problem(
+            HTTPStatus.CONFLICT,
+            "endpoint_not_active",
+            f"the endpoint is {endpoint.state}",
+            hint='enable it first: PATCH {"state": "active"}',
+        )
+    return Replayed(letters=here.outbox.replay(id, replay.message))
+
+
+def _existing(here: Installation, who: Account, name: str, id: str) -> Endpoint:
+    """Return an endpoint of a user's subscription; raises Problem 404."""
+    known = existing(here, who, name).name
+    endpoint = here.outbox.endpoints.get(id)
+    if endpoint is None or endpoint.subscription != known:
+        raise not_found("endpoint", id)
+    return endpoint
+
+
+def _way(here: Installation, who: Account, new: NewWebhook | NewMail | NewFile) -> Way:
+    """Return what is asked for; raises Problem where it cannot be."""
+    match new:
+        case NewWebhook():
+            _check(here, new.url)
+            return Webhook(new.url, new.history, new.grouped)
+        case NewMail():
+            if not is_address(new.to):
+                raise _wrong("to", "that is not one mail address")
+            every = 0 if new.every is None else parse_window(new.every)
+            if not 0 <= every <= LONGEST:
+                raise _wrong("every", "a digest gathers for a week at most")
+            return Mail(new.to, every / SECOND, new.history, new.grouped)
+        case NewFile():
+            if not who.is_operator:
+                raise Problem(
+                    HTTPStatus.FORBIDDEN, "operator_only", "only the operator delivers to files"
+                )
+            if not is_name(new.name):
+                raise _wrong("name", "a file has a plain name: letters, digits, '.', '_', '-'")
+            return File(new.name, new.history, new.grouped)
+        case _:
+            assert_never(new)
+
+
+def _check(here: Installation, url: str) -> None:
+    """Raise Problem for an address that webhooks may not reach; an unknown host may come yet."""
+    posting = here.outbox.posting
+    found = asyncio.run(check(url, posting.allow_addresses, posting.resolve))
+    if isinstance(found, Refused) and found.code != "fetch_unreachable":
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, found.code, found.message)
+
+
+def _wrong(field: str, detail: str) -> Problem:
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", f"{field}: {detail}")
+
+
+def _same(endpoint: Endpoint) -> Endpoint:
+    return endpoint
+
+
+def _shown(here: Installation, endpoint: Endpoint) -> ShownEndpoint:
+    return ShownEndpoint(
+        id=endpoint.id,
+        kind=kind_of(endpoint.way),
+        state=endpoint.state,
+        to=asdict(endpoint.way),
+        position=endpoint.position,
+        failures=endpoint.failures,
+        next_try=moment(endpoint.next_try) if endpoint.next_try else None,
+        note=endpoint.note,
+        letters=len(here.outbox.endpoints.letters(endpoint.id)),
+        created=moment(endpoint.created),
+    )
+
+
+def _letter(letter: Letter) -> ShownLetter:
+    return ShownLetter(
+        message=letter.message,
+        position=letter.position,
+        attempts=letter.attempts,
+        reason=letter.reason,
+        last_try=moment(letter.died),
+        next_try=None if letter.next_try is None else moment(letter.next_try),
+    )

@@ -1,0 +1,235 @@
+"""Matches as they come: server-sent events, `GET /v1/subscriptions/{name}/events`.
+
+Whoever comes back with `Last-Event-ID` has neither a gap nor anything twice: a listener is nothing
+but a place in the order of results.  What it cannot take in at once waits in buffers of a bounded
+size.  One that takes slowly while it falls behind is sent away with the reason; one that
+takes nothing at all is hung up on.  Both can come back to where they were.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from xscl.delivery.listening import Wish, event
+from xscl.delivery.outbox import Outbox
+from xscl.errors import StoreError, UnknownSubscription
+from xscl.pages import LAST, Place
+from xscl.results import Subscription
+from xscl.service.accounts import Account
+from xscl.service.dependencies import Here, Who
+from xscl.service.problems import Problem
+from xscl.service.routes.subscriptions import Name, existing
+
+_log = logging.getLogger(__name__)
+
+router = APIRouter(tags=["matches"])
+
+_PLACE = re.compile(r"(\d{1,18})(?:-(\d{1,9}))?", re.ASCII)
+_EVENTS: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {}}, "description": "Events."}
+}
+
+LastEventId = Annotated[
+    str | None,
+    Header(description="The id of the last event that was received: what came since is sent."),
+]
+After = Annotated[
+    str | None,
+    Query(pattern=_PLACE.pattern, description="As Last-Event-ID, for the first request."),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """What is borne of a listener, in seconds.
+
+    After `heartbeat` of silence a comment is sent.  What is sent has to be taken within `taking`;
+    if it took longer than `slow`, and `behind` results have come meanwhile, that is too slow.
+    """
+
+    heartbeat: float = 15.0
+    taking: float = 60.0
+    slow: float = 5.0
+    behind: int = 10_000
+    again: int = 2_000
+
+
+@router.get(
+    "/subscriptions/{name}/events",
+    summary="Receive the matches of a subscription as they come",
+    response_class=Response,
+    responses=_EVENTS,
+)
+async def of_one(
+    name: Name,
+    here: Here,
+    who: Who,
+    last_event_id: LastEventId = None,
+    after: After = None,
+    grouped: Annotated[bool, Query(description="Matches on the same documents as one.")] = True,
+) -> Response:
+    """Each event is a message as webhooks have it; its id says from where to go on."""
+    one = existing(here, who, name)
+    wish = Wish((one.number, grouped), one=one, grouped=grouped)
+    return EventStream(here.outbox, wish, _begin(last_event_id or after, here.outbox))
+
+
+@router.get(
+    "/events",
+    summary="Receive all your matches as they come",
+    response_class=Response,
+    responses=_EVENTS,
+)
+async def of_all(
+    here: Here, who: Who, last_event_id: LastEventId = None, after: After = None
+) -> Response:
+    """Each event is one match of one of your subscriptions."""
+    wish = Wish(("all", who.number), mine=_mine(who))
+    return EventStream(here.outbox, wish, _begin(last_event_id or after, here.outbox))
+
+
+def _mine(who: Account) -> Callable[[Subscription], bool]:
+    return lambda one: who.own(one.name) is not None
+
+
+def _begin(given: str | None, outbox: Outbox) -> Place:
+    """Return after which place to begin: the one that is given, or the last one there is."""
+    if given is None:
+        return outbox.listening.position, LAST
+    found = _PLACE.fullmatch(given)
+    if found is None:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "last_event_id",
+            "that is not the id of an event",
+            hint="send the id as it was received, or none",
+        )
+    return int(found[1]), LAST if found[2] is None else int(found[2])
+
+
+class _Away(Exception):
+    """The listener has gone, or has to go; the reason is for it to read."""
+
+    def __init__(self, code: str = "", reason: str = "") -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+class EventStream(Response):
+    """An answer that goes on until one side has enough."""
+
+    media_type = "text/event-stream"
+
+    def __init__(
+        self, outbox: Outbox, wish: Wish, begin: Place, patience: Patience | None = None
+    ) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._outbox = outbox
+        self._wish = wish
+        self._place = begin
+        self._patience = patience or Patience()
+        self._slow = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send events until the listener goes."""
+        await send(
+            {
+                "type": "http.response.start",
+                "status": self.status_code,
+                "headers": self.raw_headers,
+            }
+        )
+        loop = asyncio.get_running_loop()
+        bell = asyncio.Event()
+
+        def ring() -> None:
+            with suppress(RuntimeError):  # the loop has been closed
+                loop.call_soon_threadsafe(bell.set)
+
+        stream = None if self._wish.one is None else self._wish.one.qid
+        take_away = self._outbox.bells.hang(ring, stream)
+        gone = loop.create_task(_gone(receive, bell))
+        try:
+            await self._give(send, f"retry: {self._patience.again}\n\n".encode())
+            while not gone.done():
+                await self._give_what_is_there(send, bell)
+                await self._wait(send, bell)
+        except _Away as away:
+            await self._say_goodbye(send, away)
+        finally:
+            take_away()
+            gone.cancel()
+
+    async def _give_what_is_there(self, send: Send, bell: asyncio.Event) -> None:
+        """Send what has come, page by page; whoever rings meanwhile is heard afterwards."""
+        while True:
+            bell.clear()
+            try:
+                heard = await self._outbox.listening.after(self._wish, self._place)
+            except UnknownSubscription:
+                raise _Away("removed", "the subscription was removed") from None
+            except StoreError as error:
+                raise _Away("unavailable", f"matches cannot be read now: {error}") from None
+            for one in heard.events:
+                await self._give(send, one)
+            unchanged = heard.place == self._place
+            self._place = heard.place
+            if unchanged or not heard.events or bell.is_set():
+                return
+
+    async def _give(self, send: Send, data: bytes) -> None:
+        """Send something, which the listener has to take within some time."""
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        try:
+            async with asyncio.timeout(self._patience.taking):
+                await send({"type": "http.response.body", "body": data, "more_body": True})
+        except TimeoutError:
+            _log.info("a listener took nothing for %g s", self._patience.taking)
+            raise _Away from None
+        self._slow = self._slow or loop.time() - began > self._patience.slow
+        if self._slow and self._outbox.listening.position - self._place[0] > self._patience.behind:
+            raise _Away("too_slow", "matches come faster than you take them")
+        if self._outbox.is_ending:
+            raise _Away("stopping", "the service is stopping")
+
+    async def _wait(self, send: Send, bell: asyncio.Event) -> None:
+        """Wait until somebody rings; meanwhile say now and then that the connection is alive."""
+        while not bell.is_set():
+            try:
+                async with asyncio.timeout(self._patience.heartbeat):
+                    await bell.wait()
+            except TimeoutError:
+                await self._give(send, b": \n\n")
+                if self._wish.one is not None and not self._outbox.has(self._wish.one):
+                    raise _Away("removed", "the subscription was removed") from None
+        if self._outbox.is_ending:
+            raise _Away("stopping", "the service is stopping")
+
+    async def _say_goodbye(self, send: Send, away: _Away) -> None:
+        """Tell the listener why it has to go, if it still listens."""
+        data = json.dumps({"code": away.code, "reason": str(away)}).encode()
+        last = event("closed", data) if away.code else b""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await send({"type": "http.response.body", "body": last, "more_body": False})
+
+
+async def _gone(receive: Receive, bell: asyncio.Event) -> None:
+    """Wait until the listener has gone, and ring."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    bell.set()

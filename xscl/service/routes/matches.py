@@ -1,0 +1,95 @@
+"""Matches of a subscription, page by page: `GET /v1/subscriptions/{name}/matches`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field
+
+from xscl.delivery.message import row_of
+from xscl.match import Match
+from xscl.results import Subscription
+from xscl.service.dependencies import Here, Who
+from xscl.service.routes.subscriptions import Name, existing
+
+router = APIRouter(tags=["matches"])
+
+POSITION = (1 << 63) - 2
+After = Annotated[
+    int | None,
+    Query(ge=0, le=POSITION, description="Only what comes after this position, oldest first."),
+]
+Before = Annotated[
+    int | None,
+    Query(ge=0, le=POSITION, description="Only what comes before this position, newest first."),
+]
+Limit = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
+
+
+class ShownMatch(BaseModel):
+    """A match: documents that satisfy a query together."""
+
+    match: str
+    subscription: str
+    position: int = Field(description="Where it stands among all results: use it to read on.")
+    documents: list[str]
+    t0: int = Field(description="The time of the earliest document, in microseconds since 1970.")
+    t1: int = Field(description="When the match was complete.")
+    history: bool = Field(description="Whether all documents are from before they were followed.")
+    bindings: dict[str, list[dict[str, Any]]]
+    xml: str | None
+
+
+class MatchPage(BaseModel):
+    """A page of matches; `next` is what the next page has to be asked for, if there is one."""
+
+    matches: list[ShownMatch]
+    next: str | None
+
+
+@router.get("/subscriptions/{name}/matches", summary="List the matches of a subscription")
+def of_one(
+    name: Name, here: Here, who: Who, after: After = None, before: Before = None, limit: Limit = 100
+) -> MatchPage:
+    """The newest first, or with `after` those that came since, the oldest first."""
+    newest_first = after is None
+    page = here.engine.matches_of(
+        existing(here, who, name).name,
+        after=after or 0,
+        before=before,
+        limit=limit,
+        newest_first=newest_first,
+    )
+    way = "before" if newest_first else "after"
+    following = f"{way}={page.end}&limit={limit}" if page.more else None
+    return MatchPage(matches=[shown(match) for match in page.matches], next=following)
+
+
+@router.get("/matches", summary="List your matches")
+def of_all(
+    here: Here,
+    who: Who,
+    before: Annotated[str | None, Query(pattern=r"^\d{1,18}(-\d{1,9})?$")] = None,
+    limit: Limit = 100,
+) -> MatchPage:
+    """The newest of all your subscriptions first."""
+
+    def mine(one: Subscription) -> bool:
+        return who.own(one.name) is not None
+
+    position, _, number = (before or "").partition("-")
+    place = (int(position), int(number or 0)) if before else None
+    page = here.engine.pages().of_all(mine, before=place, limit=limit, newest_first=True)
+    following = None
+    if page.more:
+        full = len(page.matches) == limit
+        last = page.matches[-1] if full else None
+        at = f"{page.end}-0" if last is None else f"{last.position}-{last.number}"
+        following = f"before={at}&limit={limit}"
+    return MatchPage(matches=[shown(match) for match in page.matches], next=following)
+
+
+def shown(match: Match) -> ShownMatch:
+    """Return a match as its owner sees it."""
+    return ShownMatch(**row_of(match), position=match.position, history=match.history)

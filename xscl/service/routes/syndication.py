@@ -1,0 +1,192 @@
+"""Matches for feed readers: Atom and JSON Feed, with a token or under a secret address.
+
+A feed reader sends no token, so a subscription can have secret addresses, `/f/SECRET.atom` and
+`.json`.  Each is shown once and can be revoked.  Whoever knows one reads the matches of that
+subscription and nothing else; the service keeps its hash and logs no address.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Annotated, Any, Literal, TypeAlias, assert_never
+
+from fastapi import APIRouter, Header, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from xscl.delivery import atom, jsonfeed
+from xscl.delivery.message import moment, owner_name
+from xscl.delivery.reading import latest
+from xscl.delivery.secretaddresses import Address
+from xscl.delivery.syndication import PAGE, Feed, etag, feed_of, http_date, is_unchanged
+from xscl.service.dependencies import Here, Who
+from xscl.service.installation import Installation
+from xscl.service.problems import not_found
+from xscl.service.routes.matches import POSITION
+from xscl.service.routes.subscriptions import Name, existing
+
+router = APIRouter(prefix="/subscriptions/{name}", tags=["feeds of matches"])
+secret_router = APIRouter(prefix="/f", tags=["feeds of matches"])
+
+Format: TypeAlias = Literal["atom", "json"]
+Before = Annotated[
+    int | None, Query(ge=0, le=POSITION, description="The page before this position.")
+]
+Etag = Annotated[str | None, Header(alias="If-None-Match")]
+Since = Annotated[str | None, Header(alias="If-Modified-Since")]
+_Answers: TypeAlias = dict[int | str, dict[str, Any]]
+_ATOM: _Answers = {
+    200: {"content": {atom.MEDIA_TYPE: {}}, "description": "A page, the newest first."}
+}
+_JSON: _Answers = {
+    200: {"content": {jsonfeed.MEDIA_TYPE: {}}, "description": "A page, the newest first."}
+}
+
+
+class NewAddress(BaseModel):
+    """What a secret address is for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: str = Field("", max_length=200, description="A remark, to know it by.")
+
+
+class ShownAddress(BaseModel):
+    """A secret address, without what is secret."""
+
+    id: str
+    label: str
+    created: str
+
+
+class MadeAddress(ShownAddress):
+    """A secret address, shown this once."""
+
+    atom: str
+    json_feed: str
+
+
+@router.get("/feed.atom", summary="Fetch as Atom", response_class=Response, responses=_ATOM)
+def feed_atom(
+    name: Name, here: Here, who: Who, request: Request,
+    before: Before = None, etag: Etag = None, since: Since = None,
+) -> Response:  # fmt: skip
+    """The newest matches; the link `next` leads to older ones."""
+    known = existing(here, who, name).name
+    return _answer(here, known, "atom", _page_of(request), before, etag, since)
+
+
+@router.get("/feed.json", summary="Fetch as JSON Feed", response_class=Response, responses=_JSON)
+def feed_json(
+    name: Name, here: Here, who: Who, request: Request,
+    before: Before = None, etag: Etag = None, since: Since = None,
+) -> Response:  # fmt: skip
+    """The newest matches; `next_url` leads to older ones."""
+    known = existing(here, who, name).name
+    return _answer(here, known, "json", _page_of(request), before, etag, since)
+
+
+@secret_router.get(
+    "/{secret}.atom", summary="Fetch as Atom by a secret address", response_class=Response,
+    responses=_ATOM,
+)  # fmt: skip
+def secret_atom(
+    secret: str, here: Here, request: Request,
+    before: Before = None, etag: Etag = None, since: Since = None,
+) -> Response:  # fmt: skip
+    """The newest matches of the subscription that the address is for."""
+    known = _led_to(here, secret)
+    return _answer(here, known, "atom", _page_of(request), before, etag, since)
+
+
+@secret_router.get(
+    "/{secret}.json", summary="Fetch as JSON Feed by a secret address", response_class=Response,
+    responses=_JSON,
+)  # fmt: skip
+def secret_json(
+    secret: str, here: Here, request: Request,
+    before: Before = None, etag: Etag = None, since: Since = None,
+) -> Response:  # fmt: skip
+    """The newest matches of the subscription that the address is for."""
+    known = _led_to(here, secret)
+    return _answer(here, known, "json", _page_of(request), before, etag, since)
+
+
+@router.post("/addresses", summary="Make a secret address", status_code=201)
+def make(name: Name, here: Here, who: Who, request: Request, new: NewAddress) -> MadeAddress:
+    """Feed readers fetch from it without a token.  It is shown this once."""
+    known = existing(here, who, name).name
+    address, secret = here.outbox.addresses.make(known, new.label)
+    at = f"{request.base_url}f/{secret}"
+    return MadeAddress(**_shown(address).model_dump(), atom=f"{at}.atom", json_feed=f"{at}.json")
+
+
+@router.get("/addresses", summary="List the secret addresses")
+def addresses(name: Name, here: Here, who: Who) -> list[ShownAddress]:
+    """Those that are not revoked, without what is secret."""
+    known = existing(here, who, name).name
+    return [_shown(one) for one in here.outbox.addresses.of(known)]
+
+
+@router.delete("/addresses/{id}", summary="Revoke a secret address", status_code=204)
+def revoke(name: Name, id: str, here: Here, who: Who) -> None:
+    """From now on it leads nowhere."""
+    known = existing(here, who, name).name
+    if id not in (one.id for one in here.outbox.addresses.of(known)):
+        raise not_found("address", id)
+    here.outbox.addresses.revoke(id)
+
+
+def _led_to(here: Installation, secret: str) -> str:
+    """Return the subscription that a secret address leads to."""
+    found = here.outbox.addresses.find(secret)
+    if found is None or here.engine.subscription(found.subscription) is None:
+        raise not_found("address", "of a feed", hint="it may have been revoked")
+    return found.subscription
+
+
+def _page_of(request: Request) -> Callable[[int | None], str]:
+    """Return what gives the addresses of pages, as the reader calls this one."""
+    plain = str(request.url.replace(query=""))
+    return lambda before: plain if before is None else f"{plain}?before={before}"
+
+
+def _answer(
+    here: Installation,
+    known: str,
+    form: Format,
+    page: Callable[[int | None], str],
+    before: int | None,
+    if_none_match: str | None,
+    if_modified_since: str | None,
+) -> Response:
+    """Return a page of a feed, or that the reader has it already."""
+    found = latest(here.engine.pages(), known, PAGE, before=before)
+    feed = feed_of(known, owner_name(known), found, before, page)
+    tag = etag(feed)
+    changed = here.outbox.changes.since(f"{form} {known} {before}", tag, int(time.time()))
+    headers = {
+        "ETag": tag,
+        "Last-Modified": http_date(changed),
+        "Cache-Control": "private, no-cache",
+        "X-Robots-Tag": "noindex",
+    }
+    if is_unchanged(tag, changed, if_none_match, if_modified_since):
+        return Response(status_code=304, headers=headers)
+    body, kind = _written(feed, form)
+    return Response(body, headers=headers, media_type=f"{kind}; charset=utf-8")
+
+
+def _written(feed: Feed, form: Format) -> tuple[bytes, str]:
+    match form:
+        case "atom":
+            return atom.atom(feed), atom.MEDIA_TYPE
+        case "json":
+            return jsonfeed.json_feed(feed), jsonfeed.MEDIA_TYPE
+        case _:
+            assert_never(form)
+
+
+def _shown(address: Address) -> ShownAddress:
+    return ShownAddress(id=address.id, label=address.label, created=moment(address.created))
