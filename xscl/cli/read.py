@@ -17,6 +17,8 @@ from xscl.cli.answers import write_answer
 from xscl.cli.options import DATA, Data, Json, home
 from xscl.cli.output import match_row, match_text, say, say_json
 from xscl.cli.queries import query_text
+from xscl.compile import compile_query
+from xscl.drawing import draw_query
 from xscl.engine import Engine
 from xscl.errors import SqlError, UnknownSubscription, XsclError
 from xscl.followed import create_tables
@@ -140,6 +142,9 @@ def explain(
         str, typer.Argument(metavar="NAME|QUERY|@FILE", help="A subscription, or a query.")
     ],
     show_sql: Annotated[bool, typer.Option("--sql", help="Show the template's SQL.")] = False,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the join graph to this file.")
+    ] = None,
     as_json: Json = False,
     data: Data = DATA,
 ) -> None:
@@ -153,14 +158,27 @@ def explain(
     text = query_text(query)
     if place.exists():
         with place.hold("explain"), Engine(place.database) as engine:
-            answer = engine.explain(text, sql=show_sql)
+            answer, picture = _explained(engine, text, show_sql, svg is not None)
     else:
         with Engine() as engine:
-            answer = engine.explain(text, sql=show_sql)
+            answer, picture = _explained(engine, text, show_sql, svg is not None)
+    if svg is not None:
+        svg.write_text(picture, "utf-8")
     if as_json:
         say_json({"query": text, "sql" if show_sql else "explanation": answer})
     else:
         say(answer)
+
+
+def _explained(engine: Engine, text: str, show_sql: bool, draw: bool) -> tuple[str, str]:
+    """Return the explanation of a query, and its picture if that is wanted."""
+    answer = engine.explain(text, sql=show_sql)
+    if not draw:
+        return answer, ""
+    named = {one.name: one for one in engine.subscriptions}.get(text)
+    if named is not None and named.relational:
+        raise XsclError(f"{text!r} is in {named.language}: only queries in XSCL are drawn")
+    return answer, draw_query(compile_query(text if named is None else named.query)).svg(alone=True)
 
 
 def witness(
