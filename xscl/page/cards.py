@@ -22,6 +22,8 @@ from xscl.xpath.values import Attribute, Item, string_value
 
 LONGEST = 280
 """Characters of a value that are shown."""
+OUTPUT = 1_000
+"""Characters of an output document that are shown."""
 LEAVES = 10
 """Leaves of a document that are shown; those that were compared come in any case."""
 GROUPS = 6
@@ -60,7 +62,8 @@ class Card:
 class Shown:
     """A match as it is shown; `values` are those of a match without documents.
 
-    `place` says where it stands among all: position and subscription.
+    `place` says where it stands among all: position and subscription.  `output` is the document
+    that the query makes of it, if it says how.
     """
 
     id: str
@@ -70,6 +73,7 @@ class Shown:
     history: bool
     cards: tuple[Card, ...]
     values: tuple[Value, ...] = ()
+    output: str = ""
     gone: bool = False
 
     @property
@@ -90,9 +94,10 @@ def shown(match: Match, name: str) -> Shown:
         parts = list(match.read())
         joined = _joined(match, {part.document: part.tree for part in parts})
         cards = tuple(card(part, joined.get(part.document, {})) for part in parts)
+        output = shortened(match.xml().decode(), OUTPUT) if match.constructed else ""
     except StoreError:
         return Shown(match.id, name, place, match.t1, match.history, (), gone=True)
-    return Shown(match.id, name, place, match.t1, match.history, cards)
+    return Shown(match.id, name, place, match.t1, match.history, cards, output=output)
 
 
 def _joined(match: Match, trees: Mapping[str, Tree]) -> dict[str, dict[int, int]]:
@@ -188,8 +193,3 @@ def shortened(text: str, most: int = LONGEST) -> str:
     """Return a text with single blanks, cut where it is too long."""
     flat = " ".join(text.split())
     return flat if len(flat) <= most else flat[: most - 1].rstrip() + "…"
-
-
-def all_shown(matches: Iterable[Match], called: Mapping[str, str]) -> list[Shown]:
-    """Return matches as they are shown; `called` gives the name of each subscription."""
-    return [shown(match, called.get(match.subscription, match.subscription)) for match in matches]
