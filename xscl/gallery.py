@@ -1,10 +1,10 @@
 """The gallery: use cases, each one query with sample documents and what it finds among them.
 
-    <case>
-      <title/> <story/> <query/>
-      <document streams="news" id="n-1" at="2024-05-06T06:00:00Z"> one element </document>*
-      <finds>n-1 n-3</finds>*
-    </case>
+<case>
+  <title/> <story/> <query/>
+  <document streams="news" id="n-1" at="2024-05-06T06:00:00Z"> one element </document>*
+  <finds>n-1 n-3</finds>*
+</case>
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def found(case: Case) -> Sequence[Match]:
 def documents(now: int) -> list[Document]:
     """Return all sample documents, moved in time so that the latest of a case is an hour old.
 
-    Each has the name of its case in its id, so that those of several cases do not meet.
+    Their ids say whose case they are and when they were taken: twice is not the same again.
     """
     moved: list[Document] = []
     for case in cases():
         later = now - HOUR - max(one.timestamp for one in case.documents)
         moved.extend(
-            replace(one, id=f"sample:{case.slug}:{one.id}", timestamp=one.timestamp + later)
+            replace(one, id=f"sample:{now}:{case.slug}:{one.id}", timestamp=one.timestamp + later)
             for one in case.documents
         )
     return sorted(moved, key=lambda one: one.timestamp)

@@ -335,9 +335,7 @@ class Deliveries:
         attempts = endpoint.failures + 1
         wait = next_wait(attempts, failed.wait, random.random(), self._pace.schedule)
         next_try = None if wait is None else ticks() + int(wait * SECOND)
-        self._endpoints.put_aside(
-            _letter(endpoint.id, message, attempts, failed.reason, next_try)
-        )
+        self._endpoints.put_aside(_letter(endpoint.id, message, attempts, failed.reason, next_try))
         return True
 
     async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> None:
@@ -395,9 +393,7 @@ def _same_host() -> asyncio.Semaphore:
     return asyncio.Semaphore(SAME_HOST)
 
 
-def _letter(
-    id: str, message: Message, attempts: int, reason: str, next_try: int | None
-) -> Letter:
+def _letter(id: str, message: Message, attempts: int, reason: str, next_try: int | None) -> Letter:
     return Letter(
         id, message.id, message.position, message.last, ticks(), attempts, reason, next_try
     )

@@ -90,9 +90,7 @@ class WebhookSender:
             **headers(hidden.secrets, message.id, now // SECOND, body),
         }
         encoded = [(name.encode("ascii"), value.encode("ascii")) for name, value in sent.items()]
-        answer = await ask(
-            target, "POST", encoded, content=body, seconds=self.posting.seconds
-        )
+        answer = await ask(target, "POST", encoded, content=body, seconds=self.posting.seconds)
         try:
             await _drain(answer)
         finally:
@@ -124,4 +122,6 @@ def outcome_of(answer: httpx.Response, now: int) -> Outcome:
     wait = retry_after(answer, now)
     # of a receiver that is overloaded, the next message is not wanted either
     answered = status not in (408, 429, 502, 503, 504)
-    return Failed(f"the receiver answered {status}", answered, None if wait is None else float(wait))
+    return Failed(
+        f"the receiver answered {status}", answered, None if wait is None else float(wait)
+    )

@@ -28,7 +28,7 @@ ROW = 34.0
 """From one node of a tree to the next."""
 INDENT = 20.0
 HEADING = 30.0
-GAP = 150.0
+GAP = 116.0
 """Between the two sides of a join."""
 LONGEST = 34
 """Characters of a label."""
@@ -162,7 +162,7 @@ def _words(join: CompiledJoin, number: int) -> str:
     if pattern is None:
         return shortened(join.label(number), LONGEST)
     node = pattern.nodes[local]
-    step = unparse(Block("", (node.step,))).removeprefix("/").removeprefix("/")
+    step = unparse(Block("", (node.step,))).lstrip("/| ")
     name = node.variable
     if name is None or name.startswith("$"):
         return shortened(step, LONGEST)

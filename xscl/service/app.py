@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import FastAPI
 
+from xscl.page.router import router as pages
 from xscl.service import problems
 from xscl.service.dependencies import Guesses
 from xscl.service.guard import Guard
@@ -66,5 +67,6 @@ def create_app(installation: Installation) -> FastAPI:
         app.include_router(router, prefix="/v1")
     app.include_router(describing.router)
     app.include_router(syndication.secret_router)
+    app.include_router(pages)
     app.add_middleware(Guard, settings=installation.settings)
     return app

@@ -83,9 +83,7 @@ def submit(
     words = next((words for value, words in SPANS if value == since), since)
     words = words if not since else f"the last {words}"
     cards = _cards(found)
-    return _editor(
-        request, who, **given, tried=cards, tried_total=len(found), tried_words=words
-    )
+    return _editor(request, who, **given, tried=cards, tried_total=len(found), tried_words=words)
 
 
 def _save(here: Installation, who: Account, name: str, query: str) -> None:

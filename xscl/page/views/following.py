@@ -107,9 +107,7 @@ def export(here: Here, who: TheOperator) -> Response:
     )
 
 
-def _page(
-    request: Request, here: Installation, who: Account, **more: Any
-) -> HTMLResponse:
+def _page(request: Request, here: Installation, who: Account, **more: Any) -> HTMLResponse:
     with here.feeds_lock:
         known, counts = list(here.feeds), here.feeds.counts()
     rows = [_row(feed, counts.get(feed.key, Count()).items) for feed in known]

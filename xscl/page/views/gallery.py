@@ -27,7 +27,8 @@ def gallery(request: Request, who: Who) -> HTMLResponse:
 @router.post("/gallery/load")
 def load(here: Here, who: TheOperator) -> RedirectResponse:
     """Take the sample items in, as if they had come in the last days."""
-    here.spool.append(documents(ticks()))
+    now = ticks()
+    here.spool.append(documents(now), now)
     return RedirectResponse("/", HTTPStatus.SEE_OTHER)
 
 

@@ -55,7 +55,7 @@ def matches(
         matches=listed,
         subscription=subscription,
         first=before is None,
-        newest=_written(listed[0].place if listed else (here.engine.position, LAST)),
+        newest=_written(listed[0].place if listed else _end(here)),
         older=older,
     )
 
@@ -65,9 +65,7 @@ def news(
     request: Request, here: Here, who: Who, after: Place, subscription: Name = ""
 ) -> HTMLResponse:
     """Return the matches after a place, the newest first, and in headers where to go on."""
-    found = here.engine.pages().of_all(
-        _mine(who, subscription), after=_place(after), limit=LIMIT
-    )
+    found = here.engine.pages().of_all(_mine(who, subscription), after=_place(after), limit=LIMIT)
     listed = cards(who, found.matches)
     reached = listed[-1].place if len(listed) == LIMIT else (found.end, LAST)
     headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
@@ -94,6 +92,12 @@ def _place(written: str) -> tuple[int, int]:
 
 def _written(place: tuple[int, int]) -> str:
     return f"{place[0]}.{place[1]}"
+
+
+def _end(here: Installation) -> tuple[int, int]:
+    """Return the place after all that has been found."""
+    with here.reading() as store:
+        return store.progress("position"), LAST
 
 
 def _has_any(here: Installation, who: Account) -> bool:

@@ -34,9 +34,7 @@ def sign_in(
     account = here.tokens.owner(token.strip())
     if account is None:
         status, error = _refused(request, here.settings.guesses)
-        return page(
-            request, "signin.html", None, status=status, next=on_site(next), error=error
-        )
+        return page(request, "signin.html", None, status=status, next=on_site(next), error=error)
     _, session = here.tokens.create(account, "a browser", lifetime=SESSION, session=True)
     answer = RedirectResponse(on_site(next), HTTPStatus.SEE_OTHER)
     answer.set_cookie(

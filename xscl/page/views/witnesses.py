@@ -107,9 +107,7 @@ def _page(request: Request, who: Account, sql: str, **more: Any) -> HTMLResponse
     shown = {"error": None, "answer": None, "drawn": None} | more
     wrong = shown["error"] is not None
     status = HTTPStatus.UNPROCESSABLE_ENTITY if wrong else HTTPStatus.OK
-    return page(
-        request, "witnesses.html", who, status=status, sql=sql, examples=EXAMPLES, **shown
-    )
+    return page(request, "witnesses.html", who, status=status, sql=sql, examples=EXAMPLES, **shown)
 
 
 def _cell(value: object) -> str:
