@@ -28,12 +28,15 @@ from xscl.language.syntax import (
 )
 
 
+ITSELF = Path()
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A variable, and a path from its node to those that are compared."""
 
     variable: str
-    path: Path = Path()
+    path: Path = ITSELF
 
 
 def compared(query: CompiledQuery) -> tuple[tuple[Place, ...], ...]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from lxml import etree
 
 NAMESPACE = "http://www.w3.org/2000/svg"
+_PREFIXES: Any = {None: NAMESPACE}  # the stubs know no default namespace
 CHARACTER = 7.3
 """The width of a character of a label."""
 LINE = 18.0
@@ -52,7 +54,7 @@ class Picture:
         root = etree.Element(
             f"{{{NAMESPACE}}}svg",
             {"viewBox": f"0 0 {self.width:.0f} {self.height:.0f}", "role": "img", **size},
-            nsmap={None: NAMESPACE},
+            nsmap=_PREFIXES,
         )
         root.append(element("title", self.title))
         if alone:

@@ -22,6 +22,7 @@ from xscl.page.views.subscriptions import drawing
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
+from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -76,7 +77,7 @@ def submit(
             _save(here, who, called, text)
             return RedirectResponse(f"/subscriptions/{quote(called)}", HTTPStatus.SEE_OTHER)
         found = _tried(here, who, text, since)
-    except (XsclError, subscriptions.Problem) as error:
+    except (XsclError, Problem) as error:
         wrong = {"error": told(error, who), "drawn": None}
         status = HTTPStatus.UNPROCESSABLE_ENTITY
         return _editor(request, who, status=status, **given, checked=wrong)
@@ -89,7 +90,7 @@ def submit(
 def _save(here: Installation, who: Account, name: str, query: str) -> None:
     if not re.fullmatch(r"\S(.*\S)?", name):
         raise XsclError("the subscription needs a name", hint="any words will do")
-    subscriptions.put(name, subscriptions.New(query=query), here, who, Response())
+    subscriptions.put(name, subscriptions.New(query=query, updates=False), here, who, Response())
 
 
 def _tried(here: Installation, who: Account, query: str, since: str) -> Sequence[Match]:
