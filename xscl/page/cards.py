@@ -6,8 +6,8 @@ its item: title, origin, text, categories; any other by its leaves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
 
 from lxml import etree
@@ -84,8 +84,11 @@ class Shown:
         return ", ".join(f"{value.name} {value.text}" for value in self.values)
 
 
-def shown(match: Match, name: str) -> Shown:
-    """Return a match as it is shown to whoever calls its subscription `name`."""
+def shown(match: Match, name: str, called: Callable[[str], str] = str) -> Shown:
+    """Return a match as it is shown to whoever calls its subscription `name`.
+
+    `called` gives the ids that he knows documents by.
+    """
     place = (match.position, match.number)
     if isinstance(match, EventMatch):
         values = (Value(key, shortened(value or "")) for key, value in match.values.items())
@@ -93,7 +96,10 @@ def shown(match: Match, name: str) -> Shown:
     try:
         parts = list(match.read())
         joined = _joined(match, {part.document: part.tree for part in parts})
-        cards = tuple(card(part, joined.get(part.document, {})) for part in parts)
+        cards = tuple(
+            replace(card(part, joined.get(part.document, {})), document=called(part.document))
+            for part in parts
+        )
         output = shortened(match.xml().decode(), OUTPUT) if match.constructed else ""
     except StoreError:
         return Shown(match.id, name, place, match.t1, match.history, (), gone=True)

@@ -24,6 +24,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
+from xscl.service.routes.ask import SECONDS, one_of_few
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -45,7 +46,7 @@ def blank(
     """Return the editor, empty, with an example, or with a subscription's query."""
     case = case_of(example)
     if draft:
-        query = subscriptions.shown(here, who, subscriptions.existing(here, who, draft).name).query
+        query = subscriptions.shown(here, who, subscriptions.existing(here, who, draft)).query
         return _editor(request, who, query=query, name=f"{draft}-2")
     if case is None:
         return _editor(request, who)
@@ -90,11 +91,15 @@ def submit(
 def _save(here: Installation, who: Account, name: str, query: str) -> None:
     if not re.fullmatch(r"\S(.*\S)?", name):
         raise XsclError("the subscription needs a name", hint="any words will do")
-    subscriptions.put(name, subscriptions.New(query=query, updates=False), here, who, Response())
+    new = subscriptions.New(query=query, updates=False, language="xscl", since=None)
+    subscriptions.put(name, new, here, who, Response())
 
 
 def _tried(here: Installation, who: Account, query: str, since: str) -> Sequence[Match]:
-    return here.engine.try_query(query, since or None)
+    """Return what a query would have matched; raises what is wrong with it."""
+    resolved = here.resolver.resolve(who, query)
+    with one_of_few(), resolved.as_written():
+        return here.engine.try_query(f"{resolved.text} ", since or None, SECONDS)
 
 
 def _cards(found: Sequence[Match]) -> list[Shown]:

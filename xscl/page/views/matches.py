@@ -18,6 +18,8 @@ from xscl.results import Subscription
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
+from xscl.service.routes.subscriptions import PUBLIC
+from xscl.service.showing import document_name
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -74,7 +76,14 @@ def news(
 
 def cards(who: Account, found: tuple[Match, ...]) -> list[Shown]:
     """Return matches as their user sees them."""
-    return [shown(match, who.own(match.subscription) or match.subscription) for match in found]
+    return [
+        shown(
+            match,
+            who.own(match.subscription) or match.subscription,
+            lambda document: document_name(who, document),
+        )
+        for match in found
+    ]
 
 
 def _mine(who: Account, subscription: str) -> Callable[[Subscription], bool]:
@@ -102,18 +111,14 @@ def _end(here: Installation) -> tuple[int, int]:
 
 def _has_any(here: Installation, who: Account) -> bool:
     """Whether a user has a subscription."""
+    own = PUBLIC if who.is_operator else f"starts_with(name, '_{who.number}.')"
     with here.reading() as store:
-        rows = store.fetch(
-            "SELECT 1 FROM state.subscription WHERE NOT regexp_matches(name, '^_\\d+\\.') LIMIT 1"
-            if who.is_operator
-            else "SELECT 1 FROM state.subscription WHERE starts_with(name, ?) LIMIT 1",
-            [] if who.is_operator else [f"_{who.number}."],
-        )
-    return bool(rows)
+        return bool(store.fetch(f"SELECT 1 FROM state.subscription WHERE {own} LIMIT 1"))
 
 
 def _guide(request: Request, here: Installation, who: Account) -> HTMLResponse:
     with here.reading() as store:
-        ((documents,),) = store.fetch("SELECT count(*) FROM state.document")
-        ((feeds,),) = store.fetch("SELECT count(*) FROM state.feed")
+        documents = store.progress("next_doc") - 1 if who.is_operator else 0
+    with here.feeds_lock:
+        feeds = len(here.feeds.owned(who.qualify(""), "", 1_000))
     return page(request, "guide.html", who, documents=documents, feeds=feeds, cases=cases())

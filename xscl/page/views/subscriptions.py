@@ -63,22 +63,26 @@ def listed(
 
 def _rows(here: Installation, who: Account, q: str, after: str) -> tuple[int, list[Row]]:
     """Return how many subscriptions a user has, and those of a page with one more."""
-    own = "regexp_matches(name, ?)"
-    whose = r"^(?!_\d+\.)" if who.is_operator else rf"^_{who.number}\."
-    whose = r"^([^_]|_[^\d]|_\d+[^\d.]|_\d*$)" if who.is_operator else whose
+    own = subscriptions.PUBLIC if who.is_operator else f"starts_with(name, '_{who.number}.')"
     with here.reading() as store:
-        ((total,),) = store.fetch(f"SELECT count(*) FROM state.subscription WHERE {own}", [whose])
+        ((total,),) = store.fetch(f"SELECT count(*) FROM state.subscription WHERE {own}")
         rows = store.fetch(
             "WITH mine AS (SELECT * FROM state.subscription"
             f" WHERE {own} AND name > ? AND contains(lower(name), lower(?))"
             f" ORDER BY name LIMIT {LIMIT + 1})"
             " SELECT name, query, language, publish, qid, (SELECT count(*) FROM"
-            f" state.subscription s WHERE s.qid = mine.qid AND regexp_matches(s.name, ?))"
+            f" state.subscription WHERE qid = mine.qid AND {own})"
             " FROM mine ORDER BY name",
-            [whose, who.qualify(after) if after else "", q, whose],
+            [who.qualify(after) if after else "", q],
         )
     shown = [
-        Row(who.own(name) or name, who.shown(query), language, publish, sharers)
+        Row(
+            who.own(name) or name,
+            here.resolver.written(who, query) if language == XSCL else query,
+            language,
+            None if publish is None else who.own(publish),
+            sharers,
+        )
         for name, query, language, publish, _, sharers in rows
     ]
     return total, shown
@@ -88,7 +92,7 @@ def _rows(here: Installation, who: Account, q: str, after: str) -> tuple[int, li
 def one(request: Request, here: Here, who: Who, name: str) -> HTMLResponse:
     """Return the page of a subscription."""
     found = subscriptions.existing(here, who, name)
-    shown = subscriptions.shown(here, who, found.name)
+    shown = subscriptions.shown(here, who, found)
     last = here.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
     return page(
         request,

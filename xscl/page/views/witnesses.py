@@ -15,8 +15,8 @@ from xscl.page.cards import shortened
 from xscl.page.problems import PageRoute, told
 from xscl.page.rendering import page
 from xscl.service.accounts import Account
-from xscl.service.dependencies import Here, TheOperator
-from xscl.witness import witness
+from xscl.service.dependencies import Here, TheOperator, Who
+from xscl.service.routes.ask import show_witness
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -96,11 +96,10 @@ def run(
 
 @router.get("/document")
 def document(
-    request: Request, here: Here, who: TheOperator, id: Annotated[str, Query(max_length=4_000)]
+    request: Request, here: Here, who: Who, id: Annotated[str, Query(max_length=1_000)]
 ) -> HTMLResponse:
     """Return the tree of a document with its node ids and what binds them."""
-    found = witness(here.engine, id, here.home.spool)
-    return page(request, "document.html", who, found=found)
+    return page(request, "document.html", who, found=show_witness(id, here, who))
 
 
 def _page(request: Request, who: Account, sql: str, **more: Any) -> HTMLResponse:
