@@ -27,7 +27,6 @@ from xscl.language.syntax import (
     VariablePath,
 )
 
-
 ITSELF = Path()
 
 

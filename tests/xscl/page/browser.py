@@ -113,9 +113,7 @@ class Browser:
 
     def script(self, *, allowed: bool) -> None:
         """Run the scripts of pages, or none."""
-        self.chrome.execute_cdp_cmd(
-            "Emulation.setScriptExecutionDisabled", {"value": not allowed}
-        )
+        self.chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not allowed})
 
     def complaints(self) -> list[str]:
         """Return what pages have complained of since the last call: policy, scripts, files."""

@@ -106,9 +106,7 @@ def test_nothing_came_has_the_one_document() -> None:
 
 def test_a_constructed_output_is_shown() -> None:
     (match,) = of_case("orders-and-invoices")
-    assert shown(match, "x").output == (
-        '<disagree order="71" ordered="184.00" invoiced="214.00"/>'
-    )
+    assert shown(match, "x").output == ('<disagree order="71" ordered="184.00" invoiced="214.00"/>')
 
 
 def test_long_values_are_cut_and_joined_leaves_come_in_any_case() -> None:
@@ -132,5 +130,5 @@ def test_a_match_of_events_shows_its_values() -> None:
     (match,) = engine.push(xscl.Document("S", "d", 1, text))
     found = shown(match, "cheap")
     assert found.cards == ()
-    assert [(value.name, value.text) for value in found.values][0] == ("title", "Rope")
+    assert found.values[0] == Value("title", "Rope")
     assert found.summary.startswith("title Rope")

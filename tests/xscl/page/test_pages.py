@@ -240,7 +240,9 @@ def test_w8_nobody_sees_what_is_anothers(closed: Running) -> None:
     with closed.client(tokens["alice"]) as alice:
         for stream in ("left", "right"):
             xml = f"<doc><k>{marker}</k></doc>".encode()
-            sent = alice.post(f"/v1/documents/{stream}", params={"id": marker + stream}, content=xml)
+            sent = alice.post(
+                f"/v1/documents/{stream}", params={"id": marker + stream}, content=xml
+            )
             assert sent.status_code == 202, sent.text
         query = "left//doc[./k->x] JOIN{x = y, 1 d} right//doc[./k->y]"
         for name in (marker, "both"):
