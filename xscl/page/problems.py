@@ -33,16 +33,19 @@ class Told:
     column: int = 0
 
 
-def told(error: Exception, reader: Account) -> Told:
-    """Return what a page tells of an error, as a user may read it."""
+def told(error: Exception, reader: Account, source: str = "") -> Told:
+    """Return what a page tells of an error in a text, as a user may read it."""
     problem = error if isinstance(error, Problem) else of_error(error, reader.number)
     title = problem.status.phrase
-    if not isinstance(error, QueryError):
+    line, column = getattr(error, "line", None), getattr(error, "column", None)
+    if isinstance(error, QueryError):
+        source = error.source
+    if line is None or column is None or not source:
         return Told(title, problem.detail, problem.hint)
-    _, *excerpt = str(error).split("\n")
-    lines = "\n".join(line.removeprefix("  ") for line in excerpt[:2])
-    where = f"Line {error.line}, column {error.column}: {problem.detail}"
-    return Told(title, where, problem.hint, reader.shown(lines), error.line, error.column)
+    _, text, caret, *_ = str(QueryError("", source, line, column)).split("\n")
+    excerpt = f"{reader.shown(text).removeprefix('  ')}\n{caret.removeprefix('  ')}"
+    where = f"Line {line}, column {column}: {problem.detail}"
+    return Told(title, where, problem.hint, excerpt, line, column)
 
 
 class PageRoute(APIRoute):

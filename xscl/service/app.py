@@ -26,6 +26,7 @@ from xscl.service.routes import (
     events,
     feeds,
     matches,
+    sql,
     state,
     streams,
     subscriptions,

@@ -77,6 +77,10 @@ class Browser:
     def all(self, selector: str) -> list[WebElement]:
         return self.chrome.find_elements(By.CSS_SELECTOR, selector)
 
+    def is_live(self) -> bool:
+        """Whether the service tells the page of new matches."""
+        return bool(self.all("#live.live-on"))
+
     def text(self, selector: str = "main") -> str:
         return self.one(selector).text
 
@@ -117,7 +121,8 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """Return what pages have complained of since the last call: policy, scripts, files."""
-        return [str(line["message"]) for line in self.chrome.get_log("browser")]
+        log: Any = self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
+        return [str(line["message"]) for line in log]
 
     def shifted(self) -> float:
         """Return how much what was on the page has moved by itself."""

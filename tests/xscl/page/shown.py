@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape
 
 import httpx
+from lxml import html
 
 from tests.xscl.service.conftest import eventually
 from xscl.gallery import cases
@@ -39,6 +41,11 @@ def tricky_item(trick: str, number: int) -> bytes:
         f"<channel_url>data:text/html,{text}</channel_url><title>{text}</title>{leaves}"
         f"<enclosure url={quoted(trick)}/></item>"
     ).encode()
+
+
+def parsed(text: str) -> Any:
+    """Return the elements of a page."""
+    return html.fromstring(text)
 
 
 def quoted(text: str) -> str:

@@ -55,7 +55,7 @@ def test_a_first_user_subscribes_tries_and_gets_the_match_live(
         assert browser.one("figure svg").is_displayed()
         browser.open(f"{shop.address}/")
         assert browser.text("#none h2") == "No match yet"
-        browser.until(lambda: "live-on" in browser.one("#live").get_attribute("class"))
+        browser.until(browser.is_live)
         shop.samples()
         assert "Swing bridge closes for a year" in browser.text("article.match")
         marks = [each.text for each in browser.all("article mark")]
@@ -134,7 +134,7 @@ def test_reading_works_without_script(browser: Browser, shop: Shop) -> None:
 
 def test_what_is_new_waits_in_the_bar_and_moves_nothing(browser: Browser, shop: Shop) -> None:
     browser.open(f"{shop.address}/")
-    browser.until(lambda: "live-on" in browser.one("#live").get_attribute("class"))
+    browser.until(browser.is_live)
     first = browser.one("article.match")
     place, top = first.get_attribute("data-place"), first.location["y"]
     now = int(time.time() * 1e6) - 60_000_000
@@ -155,7 +155,7 @@ def test_matches_shown_at_once_do_not_grow_without_end(browser: Browser, shop: S
     browser.open(f"{shop.address}/?subscription=stream")
     shop.subscribe("stream", "flow//f->x")
     browser.open(f"{shop.address}/?subscription=stream")
-    browser.until(lambda: "live-on" in browser.one("#live").get_attribute("class"))
+    browser.until(browser.is_live)
     browser.one("#live-follow").click()
     now = int(time.time() * 1e6) - 60_000_000
     for number in range(130):

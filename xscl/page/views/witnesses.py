@@ -15,8 +15,10 @@ from xscl.page.cards import shortened
 from xscl.page.problems import PageRoute, told
 from xscl.page.rendering import page
 from xscl.service.accounts import Account
-from xscl.service.dependencies import Here, TheOperator, Who
+from xscl.service.dependencies import Here, Who
 from xscl.service.routes.ask import show_witness
+from xscl.service.routes.sql import viewer
+from xscl.usersql.examples import EXAMPLES
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -25,73 +27,46 @@ ROWS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
-    """A question to begin with."""
-
-    slug: str
-    title: str
-    sql: str
-
-
-EXAMPLES = (
-    Example(
-        "documents",
-        "Documents by day",
-        "SELECT (timestamp // 86400000000)::INT AS day, count(*) AS documents\n"
-        "FROM documents GROUP BY day ORDER BY day",
-    ),
-    Example("streams", "Streams and what is late", "SELECT * FROM watermarks"),
-    Example(
-        "values",
-        "Values that many documents share",
-        "SELECT strVal, count(DISTINCT docid) AS documents FROM R_doc\n"
-        "WHERE strVal <> '' GROUP BY strVal HAVING documents > 1 ORDER BY documents DESC",
-    ),
-    Example("witnesses", "Bindings of variables", "SELECT * FROM R_bin LIMIT 50"),
-    Example(
-        "templates",
-        "Subscriptions by template",
-        "SELECT template, count(*) AS subscriptions\nFROM subscriptions GROUP BY template",
-    ),
-    Example("rejected", "Documents that could not be read", "SELECT * FROM rejected"),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a question gave: the first rows as texts, and how many there are."""
+class Shown:
+    """What a question gave: the first rows as texts, whether there are more, how old it is."""
 
     names: list[str]
     rows: list[list[str]]
-    total: int
+    truncated: bool
+    seconds: float
+    age: float
 
 
 @router.get("/witnesses")
 def blank(
-    request: Request, who: TheOperator, example: Annotated[str, Query(max_length=100)] = ""
+    request: Request,
+    who: Who,
+    example: Annotated[int, Query(ge=0, le=1_000)] = 0,
+    subscription: Annotated[str, Query(max_length=500)] = "",
 ) -> HTMLResponse:
-    """Return the page, with the SQL of an example."""
-    chosen = next((one for one in EXAMPLES if one.slug == example), EXAMPLES[0])
-    return _page(request, who, chosen.sql)
+    """Return the page, with the SQL of an example, or for the matches of a subscription."""
+    if subscription:
+        named = subscription.replace("'", "''")
+        return _page(request, who, f"SELECT * FROM matches\nWHERE subscription = '{named}'")
+    return _page(request, who, EXAMPLES[min(example, len(EXAMPLES) - 1)].query)
 
 
 @router.post("/witnesses")
 def run(
-    request: Request, here: Here, who: TheOperator, sql: Annotated[str, Form(max_length=65_536)]
+    request: Request, here: Here, who: Who, sql: Annotated[str, Form(max_length=65_536)]
 ) -> HTMLResponse:
     """Return the page with an answer, or with what is wrong with the question."""
+    text = sql.replace("\r\n", "\n")
     try:
-        table = here.engine.sql(sql)
+        found = here.sql.ask(text, viewer(who), rows=ROWS)
     except XsclError as error:
-        return _page(request, who, sql, error=told(error, who))
-    columns = [column.to_pylist() for column in table.slice(0, ROWS).columns]
-    rows = [list(row) for row in zip(*columns, strict=True)]
-    chart = chart_of(table.column_names, rows)
+        return _page(request, who, text, error=told(error, who, text))
+    names, rows = [column.name for column in found.columns], found.rows()
+    chart = chart_of(names, rows)
     texts = [[_cell(value) for value in row] for row in rows]
-    answer = Answer(table.column_names, texts, table.num_rows)
-    return _page(
-        request, who, sql, answer=answer, drawn=None if chart is None else draw_chart(chart)
-    )
+    answer = Shown(names, texts, found.truncated, found.seconds, found.as_of.age)
+    drawn = None if chart is None else draw_chart(chart)
+    return _page(request, who, text, answer=answer, drawn=drawn)
 
 
 @router.get("/document")
