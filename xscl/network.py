@@ -278,18 +278,6 @@ class Network:
         of_documents = [pair for pair in pairs if not is_leaf(pair)]
         ask(self.automaton, of_documents)
         self.changes.asked(of_documents)
-                continue
-            first, rest = blocks[pair.first], pair.second[len(pair.first) :]
-            goes_on = pair.second.startswith(pair.first) and rest[:1] in ("", "/")
-            if not goes_on or first.steps[-1].derived is not None:
-                self.automaton.add(pair.number, first, blocks[pair.second], pair.valued)
-                continue
-            upper = places.get(pair.first)
-            if upper is None:
-                upper = places[pair.first] = self.automaton.place(first)
-            # a block without a path stands for any document element: that is one step
-            further = blocks[first.stream + rest].steps if rest else ()
-            self.automaton.add_below(pair.number, upper, further, pair.valued)
 
     def set_prompt(self, prompt: bool) -> None:
         """Say whether some operator over time reads, in its epoch, what is made of another's."""

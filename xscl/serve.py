@@ -49,9 +49,8 @@ class Serving:
 
     `history` and `keep_matches` change for how long texts and matches are kept; None changes
     nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `workers` processes
-    help the engine with large batches, unless Spark's tasks do.
-    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `mail` is the server
-    that takes mails.
+    help the engine with large batches, unless Spark's tasks do.  `mail` is the server that takes
+    mails.
     """
 
     spark: bool = True
@@ -93,7 +92,6 @@ class Service:
             Engine(
                 home.database, workers=0 if self._serving.spark else self._serving.workers
             ) as engine,
-            Engine(home.database) as engine,
             self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
             Feeds(engine, home.spool) as feeds,

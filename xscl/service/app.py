@@ -11,17 +11,8 @@ from xscl.service.guard import Guard
 from xscl.service.installation import Installation
 from xscl.service.routes import (
     ask,
-    describing,
-    documents,
-    feeds,
-    sql,
-    state,
-    streams,
-    subscriptions,
-from xscl.service.routes import ask, documents, feeds, sql, state, streams, subscriptions, tokens
-from xscl.service.routes import (
-    ask,
     deliveries,
+    describing,
     documents,
     events,
     feeds,
