@@ -17,7 +17,7 @@ from starlette.types import Message
 
 from tests.xscl.delivery.receiver import EACH, Sending
 from tests.xscl.service.conftest import Running, eventually, serving
-from tests.xscl.service.listening import listening
+from tests.xscl.service.listening import Event, listening
 from xscl.delivery.listening import Wish
 from xscl.delivery.outbox import Outbox, Ways
 from xscl.engine import Engine
@@ -75,7 +75,7 @@ def test_events_of_all_go_on_within_one_result(operator: httpx.Client) -> None:
         subscribed(operator, name, "Shared//item->i")
     with listening(operator, "/v1/events?after=0") as listener:
         send(operator, 1, 2, stream="Shared")
-        seen = []
+        seen: list[Event] = []
         while len(seen) < 6:
             event = listener.next()
             if event.data["data"]["subscription"] in ("one", "two", "three"):
@@ -101,7 +101,7 @@ def test_w8_events_are_ones_own(
 
 @pytest.mark.parametrize("last", ["x", "-1", "1-", "1" * 30, "1-2-3", "٣"])
 def test_an_id_that_is_none_is_refused(operator: httpx.Client, last: str) -> None:
-    refused = operator.get("/v1/events", headers={"Last-Event-ID": last.encode()})
+    refused = operator.get("/v1/events", headers={b"Last-Event-ID": last.encode()})
     assert refused.status_code == 422
     assert refused.json()["code"] == "last_event_id"
 
