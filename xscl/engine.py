@@ -44,6 +44,7 @@ from xscl.network import Network
 from xscl.outlets import Published
 from xscl.pace import Laps, Pace
 from xscl.pages import LIMIT, Page, Pages
+from xscl.plangraph import PlanGraph, plan_graph
 from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.registration import Registration
 from xscl.relational import Attributes
@@ -817,6 +818,14 @@ class Engine:
                 sql=sql,
                 seen=seen,
             )
+
+    def plan(self) -> PlanGraph:
+        """Return the plan of all subscriptions as a graph to look at."""
+        with self._lock:
+            rows = self._store.fetch(
+                "SELECT template, count(*) FROM state.subscription GROUP BY template"
+            )
+            return plan_graph(self._network.core.plan, self._registry, dict(rows))
 
     def _expand(self, rows: pa.Table) -> Matches:
         by_qid = self._subscriptions.by_qid

@@ -26,13 +26,13 @@ from xscl.compile import (
     Witnessed,
     compile_query,
 )
-from xscl.language.limits import UNITS
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.unparse import unparse
 from xscl.network import Network
 from xscl.results import Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
+from xscl.words import duration
 
 
 def explain(
@@ -207,7 +207,7 @@ def _time(part: Part | int) -> Iterator[str]:
         case JoinedParts(left, right, disjuncts):
             yield from _inner(left, right)
             yield str(EDGE_RULES[disjuncts[0].operator or ""])
-            yield f"window {_duration(disjuncts[0].window)}"
+            yield f"window {duration(disjuncts[0].window)}"
         case Timed(form, left, right):
             yield from _inner(left, right)
             match form:
@@ -217,7 +217,7 @@ def _time(part: Part | int) -> Iterator[str]:
                     yield str(EDGE_RULES["FOLD"])
                 case Absent(window=window, otherwise=otherwise):
                     yield str(EDGE_RULES["ELSE" if otherwise else "NOT FOLLOWED BY"])
-                    yield f"window {_duration(window)}"
+                    yield f"window {duration(window)}"
                 case _:
                     assert_never(form)
         case _:
@@ -228,16 +228,6 @@ def _inner(*parts: Part | int) -> Iterator[str]:
     for part in parts:
         if not isinstance(part, int | Witnessed):
             yield from _time(part)
-
-
-def _duration(ticks: int | None) -> str:
-    """Return a window in the largest unit that divides it."""
-    if ticks is None:
-        return "INF: what is kept is never dropped"
-    for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
-        if ticks and ticks % length == 0:
-            return f"{ticks // length} {unit}"
-    return f"{ticks} ticks"
 
 
 def _kept(

@@ -34,6 +34,15 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A document of a match: its id, its time in ticks, its nodes."""
+
+    document: str
+    ts: int
+    tree: Tree
+
+
+@dataclass(frozen=True, slots=True)
 class Reader:
     """How matches get at queries and documents: compiled and parsed once each."""
 
@@ -131,6 +140,16 @@ class Match:
             ]
         wanted = self._compiled.normal.variables
         return {variable: by_variable[variable] for variable in wanted}
+
+    @property
+    def query(self) -> CompiledQuery:
+        """The query of the subscription; not for a query of events."""
+        return self._compiled
+
+    def read(self) -> Iterator[Part]:
+        """Yield the documents with their trees, in the order of the query's blocks."""
+        for document in self._result.present:
+            yield Part(document.id, document.ts, self._tree(document))
 
     @property
     def constructed(self) -> bool:

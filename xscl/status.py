@@ -12,7 +12,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
 from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
@@ -25,6 +24,7 @@ from xscl.pace import Rates
 from xscl.relations import PUBLISHED
 from xscl.retention import kept
 from xscl.store import Store
+from xscl.words import moment
 
 # What `Matches` would expand to, without expanding it.
 _MATCHES = """
@@ -175,10 +175,10 @@ class Status:
         if self.published:
             yield f"published      {self.published} documents made of matches"
         yield f"texts          {self.texts}, {self.text_bytes / 1e6:.1f} MB" + (
-            "" if self.texts_since is None else f", all since {_moment(self.texts_since)}"
+            "" if self.texts_since is None else f", all since {moment(self.texts_since)}"
         )
         if self.clock is not None:
-            yield f"clock          {_moment(self.clock)}"
+            yield f"clock          {moment(self.clock)}"
         yield f"matches        {self.matches}"
         if (rates := self.rates) is not None:
             yield (
@@ -194,14 +194,6 @@ class Status:
             f"{self.waiting} documents wait"
             + (f", the oldest for {self.lag:.0f} s" if self.waiting else "")
         )
-
-
-def _moment(ticks: int) -> str:
-    """Return a time for people, or the ticks if no calendar has it."""
-    try:
-        return datetime.fromtimestamp(ticks // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return str(ticks)
 
 
 def status(store: Store, home: Home) -> Status:

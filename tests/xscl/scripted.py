@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from xscl.cli.feeds import row
+from xscl.cli.feedrows import row
 from xscl.engine import Engine
 from xscl.feed import Feed
 from xscl.followed import Feeds

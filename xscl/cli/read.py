@@ -24,6 +24,8 @@ from xscl.cli.output import complain, match_row, match_text, say, say_json
 from xscl.cli.queries import query_text
 from xscl.cli.remote import PAGE, Refused, Remote, place, reached
 from xscl.cli.told import Told
+from xscl.compile import compile_query
+from xscl.drawing import draw_query
 from xscl.engine import Engine
 from xscl.errors import SqlError, UnknownSubscription, XsclError
 from xscl.followed import create_tables
@@ -201,6 +203,9 @@ def explain(
         ),
     ],
     show_sql: Annotated[bool, typer.Option("--sql", help="Show the template's SQL.")] = False,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the join graph to this file.")
+    ] = None,
     as_json: Json = False,
     data: Data = DATA,
     url: Url = None,
@@ -215,19 +220,38 @@ def explain(
     text = query_text(query)
     at = home(data)
     service = reached(data, url, token)
+    picture = ""
     if service is not None:
+        if svg is not None:
+            raise XsclError(
+                "the picture of a query is not told over HTTP",
+                hint="its page shows it: /subscriptions, or ask without a running service",
+            )
         with service:
             answer = str(of_named(service, "/v1/explain", text, sql=show_sql)["text"])
     elif at.exists():
         with at.hold("explain"), Engine(at.database) as engine:
-            answer = engine.explain(text, sql=show_sql)
+            answer, picture = _explained(engine, text, show_sql, svg is not None)
     else:
         with Engine() as engine:
-            answer = engine.explain(text, sql=show_sql)
+            answer, picture = _explained(engine, text, show_sql, svg is not None)
+    if svg is not None:
+        svg.write_text(picture, "utf-8")
     if as_json:
         say_json({"query": text, "sql" if show_sql else "explanation": answer})
     else:
         say(answer)
+
+
+def _explained(engine: Engine, text: str, show_sql: bool, draw: bool) -> tuple[str, str]:
+    """Return the explanation of a query, and its picture if that is wanted."""
+    answer = engine.explain(text, sql=show_sql)
+    if not draw:
+        return answer, ""
+    named = {one.name: one for one in engine.subscriptions}.get(text)
+    if named is not None and named.relational:
+        raise XsclError(f"{text!r} is in {named.language}: only queries in XSCL are drawn")
+    return answer, draw_query(compile_query(text if named is None else named.query)).svg(alone=True)
 
 
 def witness(

@@ -6,6 +6,7 @@ import time
 
 from fastapi import FastAPI
 
+from xscl.page.router import router as pages
 from xscl.service import problems
 from xscl.service.dependencies import Guesses
 from xscl.service.guard import Guard
@@ -63,6 +64,7 @@ def create_app(installation: Installation) -> FastAPI:
         app.include_router(router, prefix="/v1")
     app.include_router(describing.router)
     app.include_router(syndication.secret_router)
+    app.include_router(pages)
     app.add_middleware(Guard, settings=installation.settings)
     app.add_middleware(Counting, metrics=installation.metrics, clock=time.monotonic)
     return app

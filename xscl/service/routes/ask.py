@@ -114,7 +114,7 @@ class Witness(BaseModel):
 def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
     """Returns what a query would have matched; nothing is registered."""
     query, resolved = _query(here, who, asked)
-    with _one_of_few(), resolved.as_written():
+    with one_of_few(), resolved.as_written():
         found = here.engine.try_query(query, asked.since, SECONDS)
         shown = [match_shown(who, match) for match in found[: asked.limit]]
         return Tried(total=len(found), matches=shown)
@@ -126,7 +126,7 @@ def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
     query, resolved = _query(here, who, asked)
     names = [name if name == "-" else _document(here, who, name) for name in asked.documents]
     read = partial(spooled, here.engine, directory=here.home.spool)
-    with _one_of_few(), resolved.as_written():
+    with one_of_few(), resolved.as_written():
         return _answer(who, here.engine.why(query, *names, read=read))
 
 
@@ -154,7 +154,7 @@ def show_witness(
     who: Who,
 ) -> Witness:
     """Shows a document as patterns see it: its nodes, and what binds them."""
-    with _one_of_few():
+    with one_of_few():
         found = witness(here.engine, _document(here, who, id), here.home.spool)
     nodes = [
         Node(
@@ -229,7 +229,7 @@ _places = threading.BoundedSemaphore(AT_ONCE)
 
 
 @contextmanager
-def _one_of_few() -> Iterator[None]:
+def one_of_few() -> Iterator[None]:
     """Hold one of few places while the block runs; raises Problem 429 if none is free soon."""
     if not _places.acquire(timeout=2.0):
         raise Problem(

@@ -152,10 +152,11 @@ async def import_(
     Each line has an outcome; a second time nothing changes.
     """
     body = await request.body()
-    return await run_in_threadpool(_import, here, who, body, tag or [])
+    return await run_in_threadpool(take_in, here, who, body, tag or [])
 
 
-def _import(here: Installation, who: Account, body: bytes, tags: list[str]) -> list[Outcome]:
+def take_in(here: Installation, who: Account, body: bytes, tags: list[str]) -> list[Outcome]:
+    """Follow the feeds of a list, and return what became of each."""
     outlines = read_list(body)
     owner = who.qualify("")
     with here.usage.taking(who, "feeds", len(outlines)), here.feeds_lock:

@@ -1,0 +1,147 @@
+"""A real browser for tests: Debian's Chromium without a window."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import resources
+from typing import Any
+
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+PROGRAMS = ("chromium", "chromedriver")
+PATIENCE = 30.0
+WIDE, PHONE = (1280, 900), (390, 844)
+
+_FLAGS = (
+    "--headless=new",
+    "--no-sandbox",  # the tests may run as root, and see pages of this machine only
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--hide-scrollbars",
+)
+_SHIFTS = """
+window.shifts = [];
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) {
+    if (!entry.hadRecentInput) window.shifts.push(entry.value);
+  }
+}).observe({type: "layout-shift", buffered: true});
+"""
+
+
+def missing() -> list[str]:
+    """Return the programs that are not installed."""
+    return [name for name in PROGRAMS if shutil.which(name) is None]
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Yield a browser that is closed when the block ends."""
+    options = ChromeOptions()
+    for flag in _FLAGS:
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    binary, driver = (shutil.which(name) for name in PROGRAMS)
+    options.binary_location = binary or ""
+    chrome = Chrome(options=options, service=Service(driver))
+    try:
+        chrome.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _SHIFTS})
+        yield Browser(chrome)
+    finally:
+        chrome.quit()
+
+
+class Browser:
+    """What tests do with a browser, and what they ask it."""
+
+    def __init__(self, chrome: Chrome) -> None:
+        self.chrome = chrome
+
+    def open(self, address: str) -> None:
+        self.chrome.get(address)
+
+    def one(self, selector: str) -> WebElement:
+        """Return the first element of a selector, as soon as there is one."""
+        self.until(lambda: self.all(selector))
+        return self.all(selector)[0]
+
+    def all(self, selector: str) -> list[WebElement]:
+        return self.chrome.find_elements(By.CSS_SELECTOR, selector)
+
+    def is_live(self) -> bool:
+        """Whether the service tells the page of new matches."""
+        return bool(self.all("#live.live-on"))
+
+    def text(self, selector: str = "main") -> str:
+        return self.one(selector).text
+
+    def until(self, check: Callable[[], object]) -> None:
+        """Return when something has come true."""
+        WebDriverWait(self.chrome, PATIENCE, poll_frequency=0.05).until(lambda _: check())
+
+    def press(self, *keys: str) -> None:
+        """Press keys where the focus is."""
+        self.chrome.switch_to.active_element.send_keys(*keys)
+
+    def tab_to(self, selector: str, most: int = 80) -> WebElement:
+        """Go by the tabulator to an element; each stop on the way has to show that it is one."""
+        for _ in range(most):
+            self.press(Keys.TAB)
+            focused = self.chrome.switch_to.active_element
+            assert self.run("return document.activeElement.matches(':focus-visible')")
+            if self.run("return document.activeElement.matches(arguments[0])", selector):
+                return focused
+        raise AssertionError(f"{selector} is not reached by the keyboard")
+
+    def run(self, script: str, *arguments: object) -> Any:
+        return self.chrome.execute_script(script, *arguments)
+
+    def look(self, scheme: str = "light", size: tuple[int, int] = WIDE) -> None:
+        """Have a window of a size, in a light or dark room."""
+        feature = {"name": "prefers-color-scheme", "value": scheme}
+        self.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [feature]})
+        width, height = size
+        self.chrome.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride",
+            {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600},
+        )
+
+    def script(self, *, allowed: bool) -> None:
+        """Run the scripts of pages, or none."""
+        self.chrome.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": not allowed})
+
+    def complaints(self) -> list[str]:
+        """Return what pages have complained of since the last call: policy, scripts, files."""
+        log: Any = self.chrome.get_log("browser")  # type: ignore[no-untyped-call]
+        return [str(line["message"]) for line in log]
+
+    def shifted(self) -> float:
+        """Return how much what was on the page has moved by itself."""
+        return float(sum(self.run("return window.shifts")))
+
+    def violations(self) -> list[str]:
+        """Return what axe finds wrong with the page, WCAG 2.2 AA and good practice."""
+        known = self.run("return typeof window.axe === 'object'")
+        if not known:
+            self.run(_AXE)
+        found = self.chrome.execute_async_script(
+            "const done = arguments[arguments.length - 1];"
+            "axe.run(document).then((r) => done(JSON.stringify(r.violations)),"
+            " (e) => done(JSON.stringify([{id: String(e), nodes: []}])));"
+        )
+        return [
+            f"{one['id']}: {', '.join(node['html'][:200] for node in one['nodes'])}"
+            for one in json.loads(found)
+        ]
+
+
+_AXE = (resources.files("axe_playwright_python") / "axe.min.js").read_text("utf-8")

@@ -1,0 +1,33 @@
+"""A service with something to show, and a browser that looks at it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests.xscl.page.browser import Browser, chromium, missing
+from tests.xscl.page.shown import Shop
+from tests.xscl.service.conftest import serving
+from xscl.home import Home
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One browser for all tests; without Chromium they are skipped, but never with CI=true."""
+    if (absent := missing()) and os.environ.get("CI") != "true":
+        pytest.skip(f"{' and '.join(absent)} not installed; apt-get install chromium-driver")
+    assert not absent, f"{' and '.join(absent)} must be there; .ci/run installs them"
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+    """A service with some subscriptions and matches, for tests that only read."""
+    home = Home(tmp_path_factory.mktemp("shop") / "data")
+    with serving(home) as running, running.client() as client:
+        made = Shop(running.address, client)
+        made.fill()
+        yield made

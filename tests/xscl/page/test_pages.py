@@ -1,0 +1,258 @@
+"""Pages as a program sees them: what they hold, where they lead, what they refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.xscl.page.shown import TRICKS, Shop, parsed
+from tests.xscl.service.conftest import Running, eventually, serving
+from xscl.home import Home
+from xscl.page.rendering import POLICY, VIEWS
+from xscl.service.dependencies import COOKIE
+
+PAGES = (
+    *(path for path, _ in VIEWS),
+    "/?subscription=tricky",
+    "/subscribe",
+    "/subscribe?example=rising",
+    "/subscriptions/tricky",
+    "/document?id=t00",
+    "/sign-in",
+    "/witnesses?example=4",
+)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_allows_its_own_files_and_nothing_else(shop: Shop, path: str) -> None:
+    answer = shop.client.get(path)
+    assert answer.status_code == 200
+    assert answer.headers["content-security-policy"] == POLICY
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    page = parsed(answer.text)
+    assert page.get("lang") == "en"
+    assert page.xpath("count(//h1)") == 1
+    assert not page.xpath("//style | //script[not(@src)] | //*[@style]")
+    assert not page.xpath("//@*[starts-with(name(), 'on')]")
+    for address in page.xpath("//script/@src | //link/@href | //img/@src | //form/@action"):
+        assert address.startswith("/")
+        assert not address.startswith("//")
+
+
+def test_w9_tricks_are_shown_as_text(shop: Shop) -> None:
+    page = parsed(shop.client.get("/?subscription=tricky").text)
+    titles = {" ".join(each.text_content().split()) for each in page.xpath("//h3")}
+    for trick in TRICKS:
+        flat = " ".join(trick.split())
+        assert any(flat in title for title in titles)
+    inside = page.xpath("//article//*[self::script or self::img or self::svg or self::textarea]")
+    assert not inside
+    links = page.xpath("//article//a/@href")
+    assert links
+    assert all(link.startswith(("/subscriptions/", "/document?id=")) for link in links)
+
+
+@pytest.mark.parametrize("trick", TRICKS)
+def test_w9_what_a_person_writes_is_text(shop: Shop, trick: str) -> None:
+    for path, form in (
+        ("/subscribe", {"query": trick, "name": trick, "do": "try", "since": trick[:20]}),
+        ("/witnesses", {"sql": trick}),
+        ("/feeds/add", {"url": trick, "stream": trick, "tags": trick}),
+        ("/subscribe/check", {"query": trick}),
+        ("/sign-in", {"token": trick, "next": trick}),
+    ):
+        answer = shop.client.post(path, data=form)
+        assert answer.headers["content-type"].startswith("text/html")
+        page = parsed(answer.text)
+        assert not page.xpath("//script[not(@src)] | //img | //h1[contains(., 'caught')]")
+        assert not page.xpath("//button[contains(., 'caught')] | //@onfocus | //@onerror")
+        assert "49" not in page.text_content() or "{{" not in trick
+
+
+@pytest.mark.parametrize(
+    "path", ["/subscriptions/<script>x</script>", "/document?id=<script>x</script>"]
+)
+def test_w10_an_error_shows_what_was_asked_as_text(shop: Shop, path: str) -> None:
+    answer = shop.client.get(path)
+    assert answer.status_code in (404, 422)
+    assert answer.headers["content-type"].startswith("text/html")
+    assert answer.headers["content-security-policy"] == POLICY
+    page = parsed(answer.text)
+    assert not page.xpath("//script[not(@src)]")
+    assert "<script>x</script>" in page.text_content()
+
+
+def test_w11_forms_of_other_sites_are_refused(shop: Shop) -> None:
+    evil = {"Origin": "https://evil.example"}
+    before = shop.client.get("/subscriptions").text
+    for path in ("/subscribe", "/subscriptions/remove", "/feeds/add", "/sign-in", "/theme"):
+        answer = shop.client.post(path, data={"name": "tricky"}, headers=evil)
+        assert answer.status_code == 403
+    assert shop.client.get("/subscriptions").text == before
+
+
+def test_older_matches_are_on_further_pages(shop: Shop) -> None:
+    seen: list[str] = []
+    path: str | None = "/"
+    while path is not None:
+        page = parsed(shop.client.get(path).text)
+        seen.extend(page.xpath("//article/@data-place"))
+        following = page.xpath("//a[@rel='next']/@href")
+        path = following[0] if following else None
+    places = [tuple(map(int, place.split("."))) for place in seen]
+    assert len(places) == shop.count() > 10
+    assert places == sorted(places, reverse=True)
+
+
+def test_news_is_what_came_after_a_place(shop: Shop) -> None:
+    page = parsed(shop.client.get("/").text)
+    third = page.xpath("//article/@data-place")[2]
+    news = shop.client.get("/matches/news", params={"after": third})
+    assert news.headers["X-More"] == "no"
+    newer = parsed(f"<div>{news.text}</div>").xpath("//article/@data-place")
+    assert newer == page.xpath("//article/@data-place")[:2]
+    again = shop.client.get("/matches/news", params={"after": news.headers["X-After"]})
+    assert "<article" not in again.text
+    assert again.headers["X-After"] == news.headers["X-After"]
+
+
+def test_what_is_wrong_is_told_under_the_caret(shop: Shop) -> None:
+    query = "feeds//item->a[./title->t]\n  JOIN{t = w, 1 d} feeds//item->b[./title->u]"
+    answer = shop.client.post("/subscribe", data={"query": query, "do": "save", "name": "x"})
+    assert answer.status_code == 422
+    page = parsed(answer.text)
+    (told,) = page.xpath("//*[@id='problem']")
+    (excerpt,) = told.xpath(".//pre")
+    line, caret = excerpt.text.split("\n")
+    assert line[caret.index("^")] == "w"
+    assert (excerpt.get("data-line"), excerpt.get("data-column")) == ("2", str(line.index("w") + 1))
+    assert page.xpath("string(//textarea)").strip() == query
+
+
+def test_a_subscription_is_drawn_and_removed(shop: Shop) -> None:
+    shop.subscribe("for a moment", "S//a->x")
+    shown = shop.client.get("/subscriptions/for%20a%20moment")
+    assert "<svg" in shown.text
+    answer = shop.client.post("/subscriptions/remove", data={"name": "for a moment"})
+    assert answer.status_code == 303
+    assert shop.client.get("/subscriptions/for%20a%20moment").status_code == 404
+
+
+def test_a_chart_is_drawn_of_two_columns_of_numbers(shop: Shop) -> None:
+    numbers = "SELECT * FROM (VALUES (1, 1), (2, 4), (3, 9), (4, 16), (5, 25)) t(n, square)"
+    drawn = shop.client.post("/witnesses", data={"sql": numbers}).text
+    assert "square over n, 5 points" in drawn
+    assert "<circle" in drawn
+    texts = shop.client.post("/witnesses", data={"sql": "SELECT 'a' AS a, 'b' AS b"}).text
+    assert "<circle" not in texts
+
+
+def test_the_theme_is_remembered(shop: Shop) -> None:
+    answer = shop.client.post("/theme", data={"theme": "dark", "back": "/gallery"})
+    assert answer.headers["location"] == "/gallery"
+    cookie = answer.headers["set-cookie"].lower()
+    assert "samesite=strict" in cookie
+    page = httpx.get(f"{shop.address}/gallery", headers={"Cookie": "xscl_theme=dark"})
+    assert 'data-theme="dark"' in page.text
+    wrong = httpx.get(f"{shop.address}/gallery", headers={"Cookie": 'xscl_theme=x"y'})
+    assert 'data-theme="auto"' in wrong.text
+
+
+def test_files_are_fetched_once(shop: Shop) -> None:
+    first = shop.client.get("/static/page.css")
+    assert first.headers["content-type"].startswith("text/css")
+    tag = {"If-None-Match": first.headers["etag"]}
+    assert shop.client.get("/static/page.css", headers=tag).status_code == 304
+    for name in ("nothing.css", "..%2frendering.py", "%2e%2e/rendering.py"):
+        assert shop.client.get(f"/static/{name}").status_code == 404
+
+
+# -- Signing in ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A service of its own, for users."""
+    with serving(Home(tmp_path_factory.mktemp("closed") / "data")) as running:
+        yield running
+
+
+def token_of(running: Running, user: str) -> str:
+    with running.client() as operator:
+        made = operator.post("/v1/tokens", json={"user": user, "label": "page"})
+        assert made.status_code == 201, made.text
+        return str(made.json()["token"])
+
+
+def test_w12_signing_in_goes_back_to_this_site_only(closed: Running) -> None:
+    token = token_of(closed, "alice")
+    with closed.client() as client:
+        for wanted, goes in (
+            ("/gallery", "/gallery"),
+            ("//evil.example", "/"),
+            ("/\\evil.example", "/"),
+            ("/%09/evil.example", "/%09/evil.example"),
+            ("/\t/evil.example", "/"),
+            ("https://evil.example", "/"),
+        ):
+            answer = client.post("/sign-in", data={"token": token, "next": wanted})
+            assert answer.status_code == 303
+            assert answer.headers["location"] == goes
+            assert re.search(rf'value="{re.escape(goes)}"', _asks(client, wanted))
+
+
+def _asks(client: httpx.Client, wanted: str) -> str:
+    return client.get("/sign-in", params={"next": wanted}).text
+
+
+def test_a_session_is_a_cookie_of_this_site_and_ends(closed: Running) -> None:
+    token = token_of(closed, "alice")
+    with closed.client() as client:
+        answer = client.post("/sign-in", data={"token": token})
+        cookie = answer.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        session = client.cookies[COOKIE]
+        assert session != token
+        assert "Sign out alice" in client.get("/").text
+        assert client.get("/plan").status_code == 403
+        client.post("/sign-out")
+    with closed.client() as client:
+        late = client.get("/", headers={"Cookie": f"{COOKIE}={session}"})
+        assert late.status_code == 303
+        assert late.headers["location"].startswith("/sign-in?next=")
+
+
+def test_w7_wrong_tokens_are_refused(closed: Running) -> None:
+    with closed.client() as client:
+        answer = client.post("/sign-in", data={"token": "xscl_wrong"})
+        assert answer.status_code == 401
+        assert COOKIE not in answer.headers.get("set-cookie", "")
+
+
+def test_w8_nobody_sees_what_is_anothers(closed: Running) -> None:
+    tokens = {name: token_of(closed, name) for name in ("alice", "bob")}
+    marker = "aLiceSecret"
+    with closed.client(tokens["alice"]) as alice:
+        for stream in ("left", "right"):
+            xml = f"<doc><k>{marker}</k></doc>".encode()
+            sent = alice.post(
+                f"/v1/documents/{stream}", params={"id": marker + stream}, content=xml
+            )
+            assert sent.status_code == 202, sent.text
+        query = "left//doc[./k->x] JOIN{x = y, 1 d} right//doc[./k->y]"
+        for name in (marker, "both"):
+            alice.put(f"/v1/subscriptions/{name}", json={"query": query, "since": "7 d"})
+        eventually(lambda: marker in alice.get("/").text)
+        assert marker in alice.get("/subscriptions").text
+        assert marker in alice.get(f"/document?id={marker}left").text
+    with closed.client(tokens["bob"]) as bob:
+        for path in (*PAGES, f"/subscriptions/{marker}", f"/document?id={marker}left"):
+            text = bob.get(path).text.replace(path.rpartition("=")[2], "")
+            text = text.replace(path.rpartition("/")[2], "")
+            assert marker not in text
+        tried = bob.post("/subscribe", data={"query": query, "do": "try"})
+        assert marker not in tried.text

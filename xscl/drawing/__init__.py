@@ -1,0 +1,24 @@
+"""Pictures as SVG: the join graph of a query, the plan, an answer in SQL as a chart.
+
+    svg          a picture: its elements, its size, with or without a style of its own
+    queries      a query: the trees of its blocks, what is compared, the operators
+    plans        the plan: m-ops in layers, from the streams to what they find
+    charts       two columns of numbers
+
+A picture on a page has the page's colours: its elements have classes, and the
+page's style says what they look like.  One in a file brings a style of its own.
+"""
+
+from xscl.drawing.charts import Chart, chart_of, draw_chart
+from xscl.drawing.plans import draw_plan
+from xscl.drawing.queries import draw_query
+from xscl.drawing.svg import Picture
+
+__all__ = [
+    "Chart",
+    "Picture",
+    "chart_of",
+    "draw_chart",
+    "draw_plan",
+    "draw_query",
+]

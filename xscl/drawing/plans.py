@@ -1,0 +1,92 @@
+"""The picture of a plan: streams on the left, what reads them further right.
+
+The layers, their order and the ways of the edges are graphlay's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import graphlay
+from lxml import etree
+
+from xscl.drawing.svg import Picture, box, element, length, line, shortened, text
+from xscl.plangraph import STREAM, TEMPLATE, PlanGraph, PlanNode
+
+MOST = 120
+"""Nodes of a picture; of a larger plan those are drawn that have the most operators."""
+HEIGHT = 46.0
+MARGIN = 12.0
+LONGEST = 28
+_OPTIONS = {"spacing": {"layer_gap": 40.0, "node_gap": 18.0}}
+
+
+def draw_plan(graph: PlanGraph) -> Picture:
+    """Return the picture of a plan, or of its largest part."""
+    shown = largest(graph)
+    title = f"The plan: {len(graph.nodes)} nodes, {len(graph.edges)} edges"
+    if not shown.nodes:
+        return Picture(title, 2 * MARGIN, 2 * MARGIN, ())
+    laid = _laid_out(shown)
+    low, high = laid.bounds["min"], laid.bounds["max"]
+    moved = (MARGIN - low["x"], MARGIN - low["y"])
+    elements = [*_edges(laid.edges, moved)]
+    for node, place in zip(shown.nodes, laid.nodes, strict=True):
+        elements.extend(
+            _node(node, place["center"]["x"] + moved[0], place["center"]["y"] + moved[1])
+        )
+    width, height = high["x"] - low["x"] + 2 * MARGIN, high["y"] - low["y"] + 2 * MARGIN
+    return Picture(title, width, height, tuple(elements))
+
+
+def largest(graph: PlanGraph, most: int = MOST) -> PlanGraph:
+    """Return the part of a plan whose nodes have the most operators, streams by their readers."""
+    if len(graph.nodes) <= most:
+        return graph
+    readers = Counter(source for source, _ in graph.edges)
+    ranked = sorted(graph.nodes, key=lambda node: -(node.operators + readers[node.name]))
+    kept = {node.name for node in ranked[:most]}
+    return PlanGraph(
+        tuple(node for node in graph.nodes if node.name in kept),
+        tuple(edge for edge in graph.edges if kept.issuperset(edge)),
+    )
+
+
+def _laid_out(graph: PlanGraph) -> graphlay.Layout:
+    laid = graphlay.Graph()
+    for node in graph.nodes:
+        laid.node(node.name, width=_width(node), height=HEIGHT)
+    for source, target in graph.edges:
+        laid.edge(source, target)
+    return graphlay.layout(laid, options=_OPTIONS)
+
+
+def _width(node: PlanNode) -> float:
+    return max(length(shortened(node.name, LONGEST)), length(_words(node))) + 28
+
+
+def _words(node: PlanNode) -> str:
+    """Return the second line of a node."""
+    if node.kind == STREAM:
+        return "stream"
+    unit = "subscription" if node.kind == TEMPLATE else "operator"
+    counted = f"{node.operators} {unit}{'' if node.operators == 1 else 's'}"
+    return f"{counted} · {node.note}" if node.note else counted
+
+
+def _node(node: PlanNode, x: float, y: float) -> Iterator[etree._Element]:
+    width = _width(node)
+    kind = {STREAM: "side", TEMPLATE: "output"}.get(node.kind, "node")
+    yield box(x - width / 2, y - HEIGHT / 2, width, HEIGHT, kind, 10)
+    yield text(x, y - 4, shortened(node.name, LONGEST), "strong", "middle")
+    yield text(x, y + 13, _words(node), "soft", "middle")
+
+
+def _edges(edges: list[dict[str, Any]], moved: tuple[float, float]) -> Iterator[etree._Element]:
+    for edge in edges:
+        points = [(point["x"] + moved[0], point["y"] + moved[1]) for point in edge["points"]]
+        yield line(points, "flow")
+        x, y = points[-1]
+        yield element("path", d=f"M{x:.1f} {y:.1f} l-7 -4 v8 z", class_="d-arrow")

@@ -1,0 +1,260 @@
+"""The picture of a query: for each join the trees of its sides, and what is compared.
+
+Each operator is a band, the inner ones above.  A side is a block's tree pattern
+or, right of an inner operator, the values of its results that are compared.
+Stage 2 sees the nodes of the minor, drawn in full (Hong 2009, section 6.4.2);
+what stage 1 has dealt with by itself is dashed.  Filled nodes belong to the match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeAlias, assert_never
+
+from lxml import etree
+
+from templates.joingraph import LEFT, RIGHT, Edge
+from xscl.compile import CompiledJoin, CompiledQuery, JoinedParts, Part, Timed, Witnessed
+from xscl.drawing.svg import LINE, Picture, box, curve, length, line, shortened, text
+from xscl.language.folding import Folding
+from xscl.language.normalform import Absent, Folded, Following
+from xscl.language.syntax import Block, Predicate
+from xscl.language.unparse import unparse
+from xscl.words import duration
+
+MARGIN = 12.0
+ROW = 34.0
+"""From one node of a tree to the next."""
+INDENT = 20.0
+HEADING = 30.0
+GAP = 116.0
+"""Between the two sides of a join."""
+LONGEST = 34
+"""Characters of a label."""
+WIDEST = 96
+"""Characters of a line below a join."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Label:
+    """A node of a tree as it is drawn: its place is of its left edge and its middle."""
+
+    words: str
+    kind: str
+    x: float
+    y: float
+    parent: int | None
+
+    @property
+    def width(self) -> float:
+        return length(self.words) + 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    heading: str
+    labels: dict[int, _Label]
+    """By the node's number in the join graph."""
+    width: float
+    height: float
+
+
+def draw_query(compiled: CompiledQuery) -> Picture:
+    """Return the picture of a query's join graphs and operators."""
+    elements: list[etree._Element] = []
+    y, width = MARGIN, 0.0
+    for band in _bands(compiled.root):
+        drawn, band_width, band_height = band
+        for each in drawn:
+            each.set("transform", f"translate(0 {y:.1f})")
+        elements.extend(drawn)
+        y += band_height + MARGIN
+        width = max(width, band_width)
+    described = " ".join(compiled.source.split())
+    return Picture(f"Join graph of {described}", width + MARGIN, y, tuple(elements))
+
+
+_Band: TypeAlias = "tuple[list[etree._Element], float, float]"
+"""Elements, and the width and height of what they draw."""
+_Form: TypeAlias = "Following | Folded | Absent"
+
+
+def _bands(part: Part | int) -> Iterator[_Band]:
+    """Yield what is drawn of a part of a query, and its width and height."""
+    match part:
+        case int():
+            return
+        case Witnessed(_, join):
+            yield _filter(join)
+        case JoinedParts(left, right, disjuncts):
+            yield from _bands(left)
+            yield from _bands(right)
+            for number, join in enumerate(disjuncts):
+                yield _join(join, "or " if number else "")
+        case Timed(form, Witnessed(_, left), Witnessed(_, right)):
+            yield _beside(form, left, right)
+        case Timed(form, left, right):
+            yield from _bands(left)
+            yield from _bands(right)
+            yield _timed(form)
+        case _:
+            assert_never(part)
+
+
+# -- A join ----------------------------------------------------------------------------------
+
+
+def _filter(join: CompiledJoin) -> _Band:
+    side = _side(join, LEFT, MARGIN)
+    return _drawn(side), MARGIN + side.width, side.height
+
+
+def _join(join: CompiledJoin, before: str) -> _Band:
+    left = _side(join, LEFT, MARGIN)
+    right = _side(join, RIGHT, MARGIN + left.width + GAP)
+    height = max(left.height, right.height)
+    elements = [*_drawn(left), *_drawn(right)]
+    middle = MARGIN + left.width + GAP / 2
+    elements.append(text(middle, 20.0, before + (join.operator or ""), "strong", "middle"))
+    elements.append(text(middle, 20.0 + LINE, duration(join.window), "soft", "middle"))
+    for edge in join.graph.edges:
+        elements.extend(_comparison(left, right, edge))
+    for words in _conditions(join):
+        elements.append(text(MARGIN, height + LINE, words, "soft"))
+        height += LINE
+    width = max(
+        MARGIN + left.width + GAP + right.width, MARGIN + max(map(length, ["", *_conditions(join)]))
+    )
+    return elements, width, height
+
+
+def _conditions(join: CompiledJoin) -> Iterator[str]:
+    """Yield the lines below a join: what no edge of the graph says."""
+    if join.residual is not None:
+        yield shortened(f"tested on each candidate: {unparse(join.residual)}", WIDEST)
+    if join.never:
+        yield "the predicate contradicts itself: nothing will ever match"
+
+
+def _side(join: CompiledJoin, which: int, left: float) -> _Side:
+    """Return the tree of a side, laid out from its left edge."""
+    depths: dict[int, int] = {}
+    labels: dict[int, _Label] = {}
+    for number, node in enumerate(join.graph.nodes):
+        if node.side != which:
+            continue
+        depths[number] = 0 if node.parent is None else depths[node.parent] + 1
+        kind = "output" if node.output else "node" if number in join.kept else "faint"
+        x = left + 12 + depths[number] * INDENT
+        y = HEADING + 20 + len(labels) * ROW
+        labels[number] = _Label(_words(join, number), kind, x, y, node.parent)
+    heading = shortened(_heading(join, which), LONGEST)
+    widest = max((label.x + label.width for label in labels.values()), default=left)
+    width = max(widest - left + 12, length(heading) + 24)
+    return _Side(heading, labels, width, HEADING + 20 + len(labels) * ROW - 8)
+
+
+def _words(join: CompiledJoin, number: int) -> str:
+    """Return the step of a node with its conditions, and the variable that it binds."""
+    where, local = join.place(number)
+    pattern = join.sides[where].pattern
+    if pattern is None:
+        return shortened(join.label(number), LONGEST)
+    node = pattern.nodes[local]
+    step = unparse(Block("", (node.step,))).lstrip("/| ")
+    name = node.variable
+    if name is None or name.startswith("$"):
+        return shortened(step, LONGEST)
+    return f"{shortened(step, LONGEST - len(name))} → {name}"
+
+
+def _heading(join: CompiledJoin, which: int) -> str:
+    pattern = join.sides[which].pattern
+    return "what came before" if pattern is None else f"stream {pattern.stream}"
+
+
+def _drawn(side: _Side) -> list[etree._Element]:
+    first = next(iter(side.labels.values()))
+    left = first.x - 12
+    elements = [
+        box(left, 0, side.width, side.height, "side", 10),
+        text(left + 12, 20.0, side.heading, "strong"),
+    ]
+    for label in side.labels.values():
+        if label.parent is not None:
+            above = side.labels[label.parent]
+            x = above.x + 10
+            elements.append(line([(x, above.y + 12), (x, label.y), (label.x, label.y)], "tree"))
+    for label in side.labels.values():
+        elements.append(box(label.x, label.y - 12, label.width, 24, label.kind, 12))
+        elements.append(text(label.x + 10, label.y + 4, label.words))
+    return elements
+
+
+def _comparison(left: _Side, right: _Side, edge: Edge) -> Iterator[etree._Element]:
+    one, other = left.labels[edge.left], right.labels[edge.right]
+    start, end = (one.x + one.width, one.y), (other.x, other.y)
+    x, y = (start[0] + end[0]) / 2, (start[1] + end[1]) / 2
+    yield curve(start, end, "edge")
+    yield box(x - 13, y - 10, 26, 20, "sign", 10)
+    yield text(x, y + 4, edge.operator, "text", "middle")
+
+
+# -- An operator over time -------------------------------------------------------------------
+
+
+def _beside(form: _Form, left: CompiledJoin, right: CompiledJoin) -> _Band:
+    """Return an operator over time between two blocks."""
+    one = _side(left, LEFT, MARGIN)
+    other = _side(right, LEFT, MARGIN + one.width + GAP)
+    middle, height = MARGIN + one.width + GAP / 2, max(one.height, other.height)
+    name, window, words = _operator(form)
+    elements = [
+        *_drawn(one),
+        *_drawn(other),
+        text(middle, 20.0, name, "strong", "middle"),
+        text(middle, 20.0 + LINE, window, "soft", "middle"),
+        text(MARGIN, height + LINE, words, "soft"),
+    ]
+    width = max(one.width + GAP + other.width, length(words))
+    return elements, MARGIN + width, height + LINE
+
+
+def _timed(form: _Form) -> _Band:
+    """Return an operator over time by itself, below what it reads."""
+    name, window, words = _operator(form)
+    title = f"{name} {window}"
+    width = max(length(title), length(words)) + 24
+    elements = [
+        box(MARGIN, 0, width, 50, "side", 10),
+        text(MARGIN + 12, 20.0, title, "strong"),
+        text(MARGIN + 12, 20.0 + LINE, words, "soft"),
+    ]
+    return elements, MARGIN + width, 50
+
+
+def _operator(form: _Form) -> tuple[str, str, str]:
+    """Return the name of an operator over time, its window, and what it asks for."""
+    match form:
+        case Following(predicate=predicate):
+            return "NEXT", "", _predicate(predicate)
+        case Folded(folding=folding):
+            return "FOLD", "", shortened("; ".join(_folded(folding)), WIDEST)
+        case Absent(predicate=predicate, window=window, otherwise=otherwise):
+            name = "... ELSE" if otherwise else "NOT FOLLOWED BY"
+            return name, duration(window), _predicate(predicate)
+        case _:
+            assert_never(form)
+
+
+def _folded(folding: Folding) -> Iterator[str]:
+    for predicate in (folding.predicate, folding.again):
+        if predicate is not None:
+            yield unparse(predicate)
+    for name, operand in folding.aggregates:
+        yield f"{unparse(operand)} AS {name}"
+
+
+def _predicate(predicate: Predicate | None) -> str:
+    return "any" if predicate is None else shortened(unparse(predicate), WIDEST)

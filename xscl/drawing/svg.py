@@ -1,0 +1,129 @@
+"""A picture as SVG: elements with classes, text that is only ever text.
+
+Elements are lxml's, so what they hold is escaped when it is written.  Widths of
+labels are estimated: they are set in a fixed-width face of 12 units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lxml import etree
+
+NAMESPACE = "http://www.w3.org/2000/svg"
+_PREFIXES: Any = {None: NAMESPACE}  # the stubs know no default namespace
+CHARACTER = 7.3
+"""The width of a character of a label."""
+LINE = 18.0
+"""The height of a line of text."""
+
+STYLE = """
+svg { background: #fff; font: 12px ui-monospace, "DejaVu Sans Mono", monospace }
+.d-text { fill: #1c2330 } .d-soft { fill: #5a6473 }
+.d-strong { fill: #1c2330; font-weight: 600 }
+.d-side { fill: #f6f7f9; stroke: #d5dae2 } .d-node { fill: #fff; stroke: #7c8798 }
+.d-output { fill: #e5f3f1; stroke: #0b6e63 } .d-sign { fill: #fff; stroke: #0b6e63 }
+.d-faint { fill: none; stroke: #b4bcc8; stroke-dasharray: 4 3 }
+.d-tree { fill: none; stroke: #b4bcc8 } .d-flow { fill: none; stroke: #7c8798 }
+.d-edge, .d-line { fill: none; stroke: #0b6e63; stroke-width: 1.6 }
+.d-arrow { fill: #7c8798 } .d-mark { fill: #0b6e63 } .d-grid { stroke: #d5dae2 }
+@media (prefers-color-scheme: dark) {
+svg { background: #12161d } .d-text, .d-strong { fill: #e4e8ee } .d-soft { fill: #9aa5b4 }
+.d-side { fill: #1a2029; stroke: #323b48 } .d-node { fill: #12161d; stroke: #7c8798 }
+.d-output { fill: #12332f; stroke: #4fc3b2 } .d-faint, .d-tree { stroke: #4a5564 }
+.d-edge, .d-line { stroke: #4fc3b2 } .d-sign { fill: #12161d; stroke: #4fc3b2 }
+.d-mark { fill: #4fc3b2 } .d-grid { stroke: #323b48 } }
+"""
+"""What a picture in a file looks like: the classes that a page styles by itself."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A picture: its elements, its size, and what it shows, in words."""
+
+    title: str
+    width: float
+    height: float
+    elements: tuple[etree._Element, ...]
+
+    def svg(self, *, alone: bool = False) -> str:
+        """Return the picture's text; one that stands alone has a style of its own."""
+        size = {"width": f"{self.width:.0f}", "height": f"{self.height:.0f}"}
+        root = etree.Element(
+            f"{{{NAMESPACE}}}svg",
+            {"viewBox": f"0 0 {self.width:.0f} {self.height:.0f}", "role": "img", **size},
+            nsmap=_PREFIXES,
+        )
+        root.append(element("title", self.title))
+        if alone:
+            root.append(element("style", STYLE))
+        root.extend(self.elements)
+        return etree.tostring(root, encoding="unicode")
+
+
+def element(
+    name: str, content: str = "", children: Sequence[etree._Element] = (), **attributes: object
+) -> etree._Element:
+    """Return an element; `class_` is its class, numbers are written short."""
+    made = etree.Element(f"{{{NAMESPACE}}}{name}")
+    for key, value in attributes.items():
+        written = f"{value:.1f}" if isinstance(value, float) else str(value)
+        made.set(key.rstrip("_").replace("_", "-"), written)
+    if content:
+        made.text = printable(content)
+    made.extend(children)
+    return made
+
+
+def printable(text: str) -> str:
+    """Return a text with a sign in place of each character that XML cannot hold."""
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def text(
+    x: float, y: float, content: str, kind: str = "text", anchor: str = "start"
+) -> etree._Element:
+    """Return a line of text; x is where it begins, or its middle or end as the anchor says."""
+    return element("text", content, x=x, y=y, class_=f"d-{kind}", text_anchor=anchor)
+
+
+def box(
+    x: float, y: float, width: float, height: float, kind: str, radius: float = 6
+) -> etree._Element:
+    """Return a rectangle with round corners."""
+    return element(
+        "rect",
+        x=float(x),
+        y=float(y),
+        width=float(width),
+        height=float(height),
+        rx=radius,
+        class_=f"d-{kind}",
+    )
+
+
+def line(points: Sequence[tuple[float, float]], kind: str) -> etree._Element:
+    """Return a line through points."""
+    written = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+    return element("polyline", points=written, class_=f"d-{kind}")
+
+
+def curve(start: tuple[float, float], end: tuple[float, float], kind: str) -> etree._Element:
+    """Return a curve that leaves its start and reaches its end level."""
+    (x0, y0), (x1, y1) = start, end
+    middle = (x0 + x1) / 2
+    path = f"M{x0:.1f} {y0:.1f} C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}"
+    return element("path", d=path, class_=f"d-{kind}")
+
+
+def shortened(content: str, most: int) -> str:
+    """Return a text of at most so many characters, with a sign where something is left out."""
+    flat = " ".join(content.split())
+    return flat if len(flat) <= most else flat[: most - 1] + "…"
+
+
+def length(content: str) -> float:
+    """Return the width of a label."""
+    return len(content) * CHARACTER

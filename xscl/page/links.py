@@ -1,0 +1,33 @@
+"""Addresses on the page: where a link may lead, and back to where somebody came from."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+
+def link(address: str) -> str | None:
+    """Return an address that may be a link: absolute, by HTTP; None for any other.
+
+    So a feed's `javascript:` or `data:` address is never followed.
+    """
+    text = address.strip()
+    if any(character.isspace() or ord(character) < 32 for character in text):
+        return None
+    try:
+        parts = urlsplit(text)
+        fine = parts.scheme.lower() in ("http", "https") and bool(parts.hostname)
+    except ValueError:
+        return None
+    return text if fine else None
+
+
+def on_site(path: str) -> str:
+    """Return a path of this site, "/" for what could lead elsewhere.
+
+    Browsers read a backslash as a slash and drop tabs and line ends, so that `//evil`, `/\\evil`
+    and `/<tab>/evil` all name another host.
+    """
+    plain = path.startswith("/") and not path.startswith("//")
+    if not plain or "\\" in path or any(ord(c) < 33 or ord(c) == 127 for c in path):
+        return "/"
+    return path

@@ -1,0 +1,94 @@
+// Matches as they come: counted in a bar of fixed height, and put above the others when the
+// reader says so.  Nothing that is on the page moves by itself.
+
+const MOST = 100; // matches on the page while new ones are shown at once
+const PAUSE = 3000; // between two looks where the service sends no events
+
+const bar = document.getElementById("live");
+const words = document.getElementById("live-words");
+const show = document.getElementById("live-show");
+const follow = document.getElementById("live-follow");
+const list = document.getElementById("matches");
+
+let after = bar.dataset.after;
+let waiting = []; // matches that came and are not shown yet, the newest first
+let asking = false;
+let again = false;
+
+function say() {
+  const count = waiting.length;
+  show.hidden = count === 0;
+  if (count === 0) {
+    words.textContent = "Waiting for new matches";
+  } else {
+    const newest = waiting[0];
+    const titles = [...newest.querySelectorAll(".item-title")].map((each) => each.innerText.trim());
+    words.textContent = `${count} new: ${newest.querySelector("h2").innerText.trim()}${titles.length ? ` — ${titles.join(" · ")}` : ""}`;
+  }
+}
+
+function reveal() {
+  document.getElementById("none")?.remove();
+  list.prepend(...waiting);
+  waiting = [];
+  while (list.children.length > MOST) list.lastElementChild.remove();
+  say();
+}
+
+async function look() {
+  if (asking) {
+    again = true;
+    return;
+  }
+  asking = true;
+  try {
+    do {
+      again = false;
+      const query = new URLSearchParams({ after, subscription: bar.dataset.subscription });
+      const answer = await fetch(`/matches/news?${query}`);
+      if (!answer.ok) break;
+      const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const found = [...parsed.querySelectorAll("article.match")].map((each) => document.adoptNode(each));
+      after = answer.headers.get("X-After") ?? after;
+      if (found.length > 0) {
+        waiting = [...found, ...waiting].slice(0, MOST);
+        if (follow.checked || document.getElementById("none")) reveal();
+        else say();
+      }
+      again ||= answer.headers.get("X-More") === "yes";
+    } while (again);
+  } catch {
+    words.textContent = "The service does not answer; trying again";
+  } finally {
+    asking = false;
+  }
+}
+
+function listen() {
+  const source = new EventSource("/v1/events");
+  const on = (state) => bar.classList.toggle("live-on", state);
+  source.onopen = () => {
+    on(true);
+    look();
+  };
+  source.onmessage = look;
+  source.addEventListener("match", look);
+  source.onerror = () => {
+    on(false);
+    if (source.readyState === EventSource.CLOSED) {
+      look();
+      setInterval(look, PAUSE);
+    }
+  };
+}
+
+if (!bar.hidden) {
+  show.addEventListener("click", () => {
+    reveal();
+    list.firstElementChild?.scrollIntoView({ block: "nearest" });
+  });
+  follow.closest("label").hidden = false;
+  follow.addEventListener("change", () => follow.checked && reveal());
+  say();
+  listen();
+}

@@ -1,0 +1,38 @@
+"""The gallery: use cases with what they find; their sample items can be taken in."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from http import HTTPStatus
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from xscl.followed import ticks
+from xscl.gallery import cases, documents, found
+from xscl.page.cards import Shown, shown
+from xscl.page.problems import PageRoute
+from xscl.page.rendering import page
+from xscl.service.dependencies import Here, TheOperator, Who
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/gallery")
+def gallery(request: Request, who: Who) -> HTMLResponse:
+    """Return the page of the use cases."""
+    return page(request, "gallery.html", who, cases=cases(), found=examples())
+
+
+@router.post("/gallery/load")
+def load(here: Here, who: TheOperator) -> RedirectResponse:
+    """Take the sample items in, as if they had come in the last days."""
+    now = ticks()
+    here.spool.append(documents(now), now)
+    return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+
+
+@lru_cache(maxsize=1)
+def examples() -> dict[str, Shown]:
+    """Return the last match of each use case, as it is shown."""
+    return {case.slug: shown(found(case)[-1], case.slug) for case in cases()}

@@ -1,0 +1,33 @@
+"""The plan: its picture, and its nodes as a table."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse
+
+from xscl.drawing import draw_plan
+from xscl.drawing.plans import MOST, largest
+from xscl.page.problems import PageRoute
+from xscl.page.rendering import page
+from xscl.service.dependencies import Here, TheOperator
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/plan")
+def plan(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
+    """Return the page of the plan; of a large one the largest part is shown."""
+    graph = here.engine.plan()
+    caption = "From the streams, on the left, to what finds matches."
+    if len(graph.nodes) > MOST:
+        caption = f"The {MOST} largest of {len(graph.nodes):,} nodes."
+    nodes = sorted(largest(graph).nodes, key=lambda node: -node.operators)
+    return page(
+        request,
+        "plan.html",
+        who,
+        graph=graph,
+        nodes=nodes,
+        drawn=draw_plan(graph),
+        caption=caption,
+    )

@@ -1,0 +1,69 @@
+"""Signing in with a token, which is traded for a cookie that only this site is sent."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Annotated
+
+from fastapi import APIRouter, Form, Query, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from xscl.page.links import on_site
+from xscl.page.problems import PageRoute, Told
+from xscl.page.rendering import page
+from xscl.service.dependencies import COOKIE, Here
+from xscl.service.tokens import SESSION
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get("/sign-in")
+def ask(request: Request, next: Annotated[str, Query(max_length=4_000)] = "/") -> HTMLResponse:
+    """Return the page that asks for a token."""
+    return page(request, "signin.html", None, next=on_site(next), error=None)
+
+
+@router.post("/sign-in")
+def sign_in(
+    request: Request,
+    here: Here,
+    token: Annotated[str, Form(max_length=200)],
+    next: Annotated[str, Form(max_length=4_000)] = "/",
+) -> Response:
+    """Sign in, and go where the browser wanted to."""
+    account = here.tokens.owner(token.strip())
+    if account is None:
+        status, error = _refused(request, here.settings.guesses)
+        return page(request, "signin.html", None, status=status, next=on_site(next), error=error)
+    _, session = here.tokens.create(account, "a browser", lifetime=SESSION, session=True)
+    answer = RedirectResponse(on_site(next), HTTPStatus.SEE_OTHER)
+    answer.set_cookie(
+        COOKIE,
+        session,
+        max_age=SESSION // 1_000_000,
+        samesite="strict",
+        httponly=True,
+        secure=request.url.scheme == "https",
+    )
+    return answer
+
+
+@router.post("/sign-out")
+def sign_out(request: Request, here: Here) -> RedirectResponse:
+    """Sign out: the session ends, not only its cookie."""
+    given = request.cookies.get(COOKIE)
+    if given:
+        here.tokens.end_session(given)
+    answer = RedirectResponse("/sign-in", HTTPStatus.SEE_OTHER)
+    answer.delete_cookie(COOKIE, samesite="strict", httponly=True)
+    return answer
+
+
+def _refused(request: Request, most: int) -> tuple[HTTPStatus, Told]:
+    """Return what is told for a wrong token; who has tried too often has to wait."""
+    address = request.client.host if request.client else ""
+    if request.app.state.guesses.count(address) > most:
+        words = "Too many wrong tokens came from your address"
+        return HTTPStatus.TOO_MANY_REQUESTS, Told("Wait", words, "wait a minute")
+    words = "The token is wrong, revoked or over"
+    return HTTPStatus.UNAUTHORIZED, Told("Wrong token", words, "it begins with xscl_")

@@ -1,0 +1,89 @@
+"""How the service is doing, and the files that pages load."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Form, Header, Request, Response
+from fastapi.responses import HTMLResponse, RedirectResponse
+
+from xscl.page.links import on_site
+from xscl.page.problems import PageRoute
+from xscl.page.rendering import THEME, THEMES, page, static
+from xscl.service.dependencies import Here, TheOperator
+from xscl.service.problems import not_found
+from xscl.words import moment
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+YEAR = 365 * 86_400
+_TYPES = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure of the page of status; `bad` asks for a look."""
+
+    name: str
+    value: str
+    note: str = ""
+    bad: bool = False
+
+
+@router.get("/status")
+def status(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
+    """Return the figures that the service has written last."""
+    written = here.home.read_status() or {}
+    return page(
+        request,
+        "status.html",
+        who,
+        figures=list(_figures(written)) if written else [],
+        written=written.get("written"),
+    )
+
+
+def _figures(of: dict[str, Any]) -> Iterator[Figure]:
+    lag = float(of["lag"])
+    yield Figure("Waiting", f"{of['waiting']:,}", f"the oldest for {lag:.0f} s", lag > 60)
+    yield Figure("Matches kept", f"{of['matches']:,}")
+    yield Figure("Documents", f"{of['documents']:,}", f"{of['published']:,} made of matches")
+    joins = f"{of['joins']:,} joins, {of['templates']:,} templates"
+    yield Figure("Subscriptions", f"{of['subscriptions']:,}", joins)
+    failing = of["feeds_failing"]
+    yield Figure("Feeds", f"{of['feeds']:,}", f"{failing:,} with errors", failing > 0)
+    yield Figure("Streams", f"{of['streams']:,}")
+    yield Figure("Rejected", f"{of['rejected']:,}", "could not be read", of["rejected"] > 0)
+    yield Figure("Late", f"{of['late']:,}", "behind the watermark", of["late"] > 0)
+    yield Figure("Texts kept", f"{of['text_bytes'] / 1e6:,.1f} MB", f"of {of['texts']:,} documents")
+    if of["clock"] is not None:
+        yield Figure("Clock", moment(of["clock"]), "the latest time among documents")
+
+
+@router.post("/theme")
+def theme(
+    theme: Annotated[str, Form(max_length=10)], back: Annotated[str, Form(max_length=4_000)] = "/"
+) -> RedirectResponse:
+    """Remember light or dark, and go back."""
+    answer = RedirectResponse(on_site(back), HTTPStatus.SEE_OTHER)
+    if theme in THEMES:
+        answer.set_cookie(THEME, theme, max_age=YEAR, samesite="strict", httponly=True)
+    return answer
+
+
+@router.get("/static/{name}")
+def file(name: str, if_none_match: Annotated[str, Header()] = "") -> Response:
+    """Return a file that pages load."""
+    found = static(name)
+    if found is None:
+        raise not_found("file", name)
+    tag = f'"{hashlib.blake2b(found, digest_size=8).hexdigest()}"'
+    headers = {"ETag": tag, "Cache-Control": "no-cache"}
+    if tag == if_none_match:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    kind = _TYPES[name.rpartition(".")[2]]
+    return Response(found, media_type=kind, headers=headers)
