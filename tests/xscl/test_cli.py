@@ -241,7 +241,7 @@ def place() -> Home:
 
 def test_subscribe_list_unsubscribe(place: Home) -> None:
     listed = json.loads(answered("subscriptions", "--json"))
-    assert [(s["name"], s["reads"]) for s in listed] == [("pair", ["S"]), ("books", ["S"])]
+    assert [(s["name"], s["reads"]) for s in listed] == [("books", ["S"]), ("pair", ["S"])]
     assert answered("subscriptions").splitlines()[0].split() == [
         *("NAME", "TEMPLATE", "READS", "QUERY"),
     ]
@@ -426,7 +426,7 @@ def test_history_is_printed_when_asked_for() -> None:
 COMMANDS = [
     *(["run"], ["serve"], ["subscribe"], ["unsubscribe"], ["subscriptions"], ["sql"], ["explain"]),
     *(["try"], ["why"], ["witness"], ["status"], ["demo"], ["matches"]),
-    *(["push"], ["backup"], ["restore"]),
+    *(["push"], ["backup"], ["restore"], ["import"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
     *(["token", name] for name in ("create", "list", "revoke")),
 ]

@@ -7,6 +7,7 @@ from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -167,17 +168,15 @@ def delete(
     name: Name,
     here: Here,
     who: Who,
-    response: Response,
     cascade: Annotated[
         bool, Query(description="Those that read what only it publishes, too.")
     ] = False,
-) -> Removed | None:
+) -> Response:
     """Removes a subscription with its matches and deliveries."""
     removed = unsubscribe(here, who, name, cascade=cascade)
     if not cascade:
-        return None
-    response.status_code = HTTPStatus.OK
-    return Removed(removed=[who.own(one) or one for one in removed])
+        return Response(status_code=HTTPStatus.NO_CONTENT)
+    return JSONResponse({"removed": [who.own(one) or one for one in removed]})
 
 
 def existing(here: Installation, who: Account, name: str) -> Subscription:
