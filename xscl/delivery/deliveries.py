@@ -128,16 +128,14 @@ class Deliveries:
             with suppress(RuntimeError):
                 self._loop.call_soon_threadsafe(self._stop)
             self._thread.join()
+        self._loop.close()
         self._reading.shutdown()
 
     # -- The loop --------------------------------------------------------------------------
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_until_complete(self._keep_saving())
-        finally:
-            self._loop.close()
+        self._loop.run_until_complete(self._keep_saving())
 
     async def _keep_saving(self) -> None:
         """Write the cursors some times a second, until the end."""

@@ -20,7 +20,7 @@ from xscl.delivery.outbox import Outbox, Ways
 from xscl.delivery.webhook import Posting
 from xscl.secrets import Secrets
 
-PATIENCE = 30.0
+PATIENCE = 10.0
 QUICK = Pace(schedule=(0.05, 0.05, 0.05), ending=2.0)
 
 Does: TypeAlias = bytes | Literal["hang", "endless", "reset"]

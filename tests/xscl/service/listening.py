@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-PATIENCE = 30.0
+PATIENCE = 10.0
 
 
 @dataclass(frozen=True, slots=True)

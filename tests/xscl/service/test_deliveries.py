@@ -141,6 +141,8 @@ def test_w8_nobody_reaches_what_is_anothers(
         running.client(token_of(operator, "alice")) as alice,
         running.client(token_of(operator, "bob")) as bob,
     ):
+        for user in (alice, bob):
+            user.put("/v1/streams/Own", json={}).raise_for_status()
         at = subscribed(alice, "mine", "Own//item->i")
         subscribed(bob, "mine", "Own//item->i")
         hers = made(alice, at, kind="webhook", url=receiver.url("/alice"))
@@ -162,7 +164,7 @@ def test_w8_nobody_reaches_what_is_anothers(
         (got,) = receiver.at("/alice")
         assert b"_1." not in got.body
         assert got.data["subscription"] == "mine"
-        assert got.data["sources"][0]["document"] == "d5"
+        assert got.data["sources"][0]["document"] == "Own-5"
         assert bob.get(f"{at}/matches").json()["matches"] == []
 
 

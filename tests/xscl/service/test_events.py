@@ -32,7 +32,9 @@ QUERY = "S//item->i"
 def send(client: httpx.Client, *numbers: int, stream: str = "S", text: str = "") -> None:
     for number in numbers:
         xml = f"<item><title>Item {number}</title><text>{text}</text></item>"
-        sent = client.post(f"/v1/documents/{stream}", params={"id": f"d{number}"}, content=xml)
+        sent = client.post(
+            f"/v1/documents/{stream}", params={"id": f"{stream}-{number}"}, content=xml
+        )
         assert sent.status_code == 202, sent.text
 
 
@@ -168,7 +170,7 @@ def at_work() -> Iterator[Sending]:
         outbox = Outbox(engine, Secrets(), Ways(Path("nowhere")))
         engine.subscribe("q", EACH)
         yield Sending(engine, outbox)
-        outbox.listening.close()
+        outbox.close()
 
 
 async def listen(at_work: Sending, patience: Patience, seconds: float, most: int) -> list[bytes]:

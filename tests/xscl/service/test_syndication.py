@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import feedparser
@@ -50,8 +51,8 @@ def pages(client: httpx.Client, path: str) -> list[Any]:
 
 def test_w18_pages_have_each_entry_once_while_others_come(operator: httpx.Client) -> None:
     at = subscribed(operator, "fed", "Fed//item->i")
-    send(operator, *range(120), stream="Fed")
-    eventually(lambda: len(kept(operator, at)) == 120)
+    send(operator, *range(70), stream="Fed")
+    eventually(lambda: len(kept(operator, at)) == 70)
     found: list[Any] = []
     following: str | None = f"{at}/feed.atom"
     while following:
@@ -61,17 +62,17 @@ def test_w18_pages_have_each_entry_once_while_others_come(operator: httpx.Client
         following = links[0] if links else None
         send(operator, 1_000 + len(found), stream="Fed")
     ids = [entry.id for entry in found]
-    assert len(ids) == len(set(ids)) == 120
-    wanted = [id.replace("-", "") for id in kept(operator, at)[119::-1]]
+    assert len(ids) == len(set(ids)) == 70
+    wanted = [id.replace("-", "") for id in kept(operator, at)[69::-1]]
     assert [id.removeprefix("urn:uuid:").replace("-", "") for id in ids] == wanted
-    assert found[0].title == "fed: Item 119"
+    assert found[0].title == "fed: Item 69"
 
 
 def test_w18_a_page_is_asked_for_again_only_when_it_has_changed(operator: httpx.Client) -> None:
     at = subscribed(operator, "fresh", "Fresh//item->i")
     send(operator, 1, stream="Fresh")
     eventually(lambda: len(kept(operator, at)) == 1)
-    for path in (f"{at}/feed.atom", f"{at}/feed.json"):
+    for number, path in enumerate((f"{at}/feed.atom", f"{at}/feed.json"), 2):
         first = fetched(operator, path)
         tag, changed = first.headers["etag"], first.headers["last-modified"]
         for known in (
@@ -83,10 +84,14 @@ def test_w18_a_page_is_asked_for_again_only_when_it_has_changed(operator: httpx.
             assert (again.status_code, again.content) == (304, b"")
             assert again.headers["etag"] == tag
         assert fetched(operator, path, **{"If-None-Match": '"x"', "If-Modified-Since": changed})
-        send(operator, len(path) + len(tag), stream="Fresh")
-        eventually(lambda tag=tag, path=path: fetched(operator, path).headers["etag"] != tag)  # type: ignore[misc]
+        send(operator, number, stream="Fresh")
+        eventually(partial(is_new, operator, path, tag))
         assert operator.get(path, headers={"If-None-Match": tag}).status_code == 200
         assert operator.get(path, headers={"If-Modified-Since": changed}).status_code == 200
+
+
+def is_new(client: httpx.Client, path: str, tag: str) -> bool:
+    return fetched(client, path).headers["etag"] != tag
 
 
 def test_w18_ids_and_times_outlive_a_restart(place: Home) -> None:
@@ -98,13 +103,17 @@ def test_w18_ids_and_times_outlive_a_restart(place: Home) -> None:
                 "/v1/documents/S", params={"id": f"d{number}", "time": str(number * 1_000_000)},
                 content=f"<item><title>{number}</title></item>",
             ).raise_for_status()  # fmt: skip
-            eventually(lambda: f"{number}</title>" in client.get(f"{at}/feed.atom").text)  # noqa: B023
+            eventually(partial(says, client, f"{at}/feed.atom", f"{number}</title>"))
             found.append(feedparser.parse(client.get(f"{at}/feed.atom").content))
     before, after = found
     assert after.feed.id == before.feed.id
     assert after.feed.updated >= before.feed.updated
     assert [entry.id for entry in after.entries[1:]] == [entry.id for entry in before.entries]
     assert after.entries[1].updated == before.entries[0].updated
+
+
+def says(client: httpx.Client, path: str, text: str) -> bool:
+    return text in fetched(client, path).text
 
 
 def test_w9_tricks_are_text(operator: httpx.Client) -> None:
@@ -176,6 +185,7 @@ def test_secret_addresses(running: Running, operator: httpx.Client) -> None:
 
 
 def test_w8_feeds_are_ones_own(alice: httpx.Client, bob: httpx.Client) -> None:
+    alice.put("/v1/streams/Hers", json={}).raise_for_status()
     at = subscribed(alice, "hers", "Hers//item->i")
     made = alice.post(f"{at}/addresses", json={}).json()
     for path in (f"{at}/feed.atom", f"{at}/feed.json", f"{at}/addresses"):
