@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cep_core import Engine, Event, Match, Options
+from cep_core.intake import Intake
 from cep_core.operators.runtimestack import RuntimeStack
 from cep_core.operators.scan import SequenceScan, Task
 from cep_core.operators.stacks import ActiveStacks
@@ -153,7 +154,7 @@ def stage_shares(one: Side, number: int) -> dict[str, float]:
     """Return the shares of a batch's time by stage, the largest first."""
     stages = Stages()
     places = {
-        "take in": (Engine, "_take"),
+        "take in": (Intake, "take"),
         "epochs": (Lane, "close"),
         "scan and construct": (ActiveStacks, "take"),
         "deliver": (Task, "emit"),
