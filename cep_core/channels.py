@@ -17,6 +17,7 @@ from cep_core.events import VALUES, Row
 Members: TypeAlias = int | tuple[int, ...]
 Receive: TypeAlias = Callable[[Row, Members], None]
 ReceivePair: TypeAlias = Callable[[Row, Row, Members], None]
+ReceiveAll: TypeAlias = Callable[[Sequence[Row], Members], None]
 _MASKED = 64
 
 
@@ -58,20 +59,32 @@ def paired(a: Row, b: Row) -> Row:
 class Port:
     """One input of an m-op: what is called with rows, and the slots it listens to.
 
-    ``mop`` is the m-op that it feeds, for those who look at the plan.
+    ``mop`` is the m-op that it feeds, for those who look at the plan.  Rows that end together are
+    handed over ``together``: one by one, unless the m-op says otherwise.
     """
 
-    __slots__ = ("mask", "mop", "pair", "receive", "slots")
+    __slots__ = ("mask", "mop", "pair", "receive", "slots", "together")
 
-    def __init__(self, mop: Any, receive: Receive, pair: ReceivePair | None = None) -> None:
+    def __init__(
+        self,
+        mop: Any,
+        receive: Receive,
+        pair: ReceivePair | None = None,
+        together: ReceiveAll | None = None,
+    ) -> None:
         self.mop = mop
         self.receive = receive
         self.pair = pair if pair is not None else self._build
+        self.together = together if together is not None else self._each
         self.slots: dict[int, None] = {}
         self.mask = 0
 
     def _build(self, a: Row, b: Row, members: Members) -> None:
         self.receive(paired(a, b), members)
+
+    def _each(self, rows: Sequence[Row], members: Members) -> None:
+        for row in rows:
+            self.receive(row, members)
 
 
 class Channel:
@@ -156,6 +169,14 @@ class Channel:
         if self.ports:
             for port, part in self._shares(members):
                 port.receive(row, part)
+
+    def emit_all(self, rows: Sequence[Row], members: Members) -> None:
+        """Hand on rows that end together, of the same streams."""
+        if self.sole is not None:
+            self.sole.together(rows, members)
+            return
+        for port, part in self._shares(members):
+            port.together(rows, part)
 
     def emit_pair(self, a: Row, b: Row, members: Members) -> None:
         """Hand on a pair of rows; the concatenation is built by those who need it."""

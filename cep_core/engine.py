@@ -14,23 +14,24 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from itertools import groupby
 from typing import Any
 
 from cep_core.air import to_xml
 from cep_core.algebra import Node
 from cep_core.automata import automaton
 from cep_core.channels import slots_of
+from cep_core.delivery import matches
 from cep_core.errors import (
     CepError,
     Closed,
     NameTaken,
     SnapshotError,
 )
-from cep_core.events import TYPES, VALUES, Event, Late, Match, Rejected, Row, Schema, shown, written
+from cep_core.events import VALUES, Event, Late, Match, Rejected, Row, Schema, shown
 from cep_core.explain import in_words
 from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Found
+from cep_core.intake import Intake
 from cep_core.mop import Operator
 from cep_core.operators.state import State
 from cep_core.options import Options
@@ -40,10 +41,9 @@ from cep_core.queries import Queries, Query
 from cep_core.rules import ALL_RULES, Rule
 from cep_core.runtime import END, Clock
 from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state_of
-from cep_core.streams import Streams, names_of
+from cep_core.streams import Streams
 from cep_core.text import duration_in_words
 
-_ALL_ORDERED = {str, int, bool}  # types all of whose values have an order
 _REPORTED = 10_000  # late and rejected events that are kept for reading; all are counted
 
 
@@ -88,6 +88,7 @@ class Engine:
         self._queries = Queries(
             self.plan, self._streams, self.functions, ticks_per_second, exact=exact
         )
+        self._intake = Intake(self._streams, self.plan, self.counts, self.rejected)
         self._closed = False
         self._last_late: tuple[Row, int] | None = None
 
@@ -163,8 +164,7 @@ class Engine:
         the rest.
         """
         self._require_open()
-        for event in events:
-            self._take(event)
+        self._intake.take(events)
         return self._matches()
 
     def advance(self, to: int) -> list[Match]:
@@ -179,12 +179,13 @@ class Engine:
         """Set the clock as `advance` does, and leave what was found for `rows`."""
         if to > self.clock.now:
             self.clock.now = to
-            self._close_epochs()
+            self._intake.close_epochs()
 
     def rows(self) -> list[tuple[str, Row]]:
         """Return what queries have found since the last time, as rows by query, in no order."""
         by_number = self._queries.by_number
-        return [(by_number[number].name, row) for number, row in self._fetched()]
+        found = self._fetched()
+        return [(by_number[number].name, row) for _, number, rows in found for row in rows]
 
     def close(self) -> list[Match]:
         """End the input: all epochs are closed."""
@@ -361,71 +362,14 @@ class Engine:
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _take(self, event: Event) -> None:
-        clock = self.clock
-        if type(event) is Event and type(event.stream) is str:
-            base = self._streams.by_name.get(event.stream)
-            if base is not None and base.fits(event):
-                _, values, t0, end, _ = event
-                t1 = t0 if end is None else end
-                row = (t0, t1, clock.arrivals, *values)
-                clock.arrivals += 1
-                self.counts["events"] += 1
-                self._streams.take_one(row, base)
-                if t1 > clock.now:
-                    clock.now = t1
-                    self._close_epochs()
-                return
-        self._take_unusual(event)
-
-    def _take_unusual(self, event: Event) -> None:
-        """Take in an event that needs a closer look: of several streams, or faulty."""
-        names: tuple[str, ...] = ()
-        if isinstance(event, Event):
-            names = names_of(event)
-            reason = self._streams.fault(event, names)
-        else:
-            reason = f"it is no event but a {type(event).__name__}"
-        if reason is not None:
-            self.counts["rejected"] += 1
-            self.rejected.append(Rejected(event, reason))
-            return
-        clock = self.clock
-        t0, t1 = event.t0, event.t0 if event.t1 is None else event.t1
-        row = (t0, t1, clock.arrivals, *event.values)
-        clock.arrivals += 1
-        self.counts["events"] += 1
-        self._streams.take(row, names)
-        if t1 > clock.now:
-            clock.now = t1
-            self._close_epochs()
-
-    def _close_epochs(self) -> None:
-        now = self.clock.now
-        for lane in self.plan.lanes.values():
-            lane.close(now - lane.lateness)
-        self._streams.forget(now)
-
     def _matches(self) -> list[Match]:
-        found = self._fetched()
-        found.sort(key=_by_time)
-        matches: list[Match] = []
-        for _, group in groupby(found, key=_by_time):
-            rows = list(group)
-            if len(rows) > 1:
-                _sort_by_values(rows)
-            query = self._queries.by_number[rows[0].number]
-            stream, schema = query.publishes or query.name, query.schema
-            for _, row in rows:
-                event = Event(stream, row[VALUES:], row[0], row[1], schema)
-                matches.append(Match(query.name, event))
-        return matches
+        return matches(self._fetched(), self._queries.by_number)
 
     def _fetched(self) -> list[Found]:
         """Return what has been found since the last time; counted, and not returned again."""
         found = self._queries.found[:]
         self._queries.found.clear()
-        self.counts["matches"] += len(found)
+        self.counts["matches"] += sum(len(one.rows) for one in found)
         return found
 
     def _report_late(self, row: Row, watermark: int, missed: object) -> None:
@@ -466,33 +410,3 @@ def _strict(functions: Mapping[str, Function]) -> dict[str, Function]:
         if not isinstance(one, Function) or not isinstance(name, str) or not name.isidentifier():
             raise CepError(f"{shown(name)} is no name with a cep_core.Function")
     return {name: one._replace(call=strict(one)) for name, one in functions.items()}
-
-
-def _by_time(found: Found) -> tuple[int, int]:
-    return found.row[1], found.number
-
-
-def _sort_by_values(rows: list[Found]) -> None:
-    """Sort rows of one query and time; nulls and NaN, which have no order, have their place.
-
-    Rows with equal values come in order of their t0.
-    """
-    kinds: set[type] = set()
-    for one in rows:
-        kinds.update(map(type, one.row))
-    proper = kinds <= _ALL_ORDERED or all(
-        type(value) in TYPES and value == value for one in rows for value in one.row
-    )
-    if proper:
-        rows.sort(key=lambda one: (one.row[VALUES:], one.row[0]))
-    else:
-        rows.sort(key=lambda one: ([_order(value) for value in one.row[VALUES:]], one.row[0]))
-
-
-def _order(value: Any) -> tuple[Any, ...]:
-    """Return a key that orders any values: null first, then by type."""
-    if value is None:
-        return (0,)
-    if isinstance(value, int | float):
-        return (1, value != value, value if value == value else 0)
-    return (2, type(value).__name__, value if isinstance(value, str) else written(value))

@@ -6,6 +6,7 @@ here, at the end, so that all work below stays shared.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from cep_core.channels import Channel, Members, Port, slots_of
@@ -21,10 +22,11 @@ class Reader(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A row of a query's output."""
+    """Rows of a query's output that end together."""
 
+    time: int
     number: int
-    row: Row
+    rows: Sequence[Row]
 
 
 class Fanout:
@@ -33,7 +35,7 @@ class Fanout:
     label = "output"
 
     def __init__(self, clock: Clock, found: list[Found]) -> None:
-        self.port = Port(self, self.receive)
+        self.port = Port(self, self.receive, together=self.receive_all)
         self._clock = clock
         self._found = found
         self._readers: dict[int, list[Reader]] = {}
@@ -63,4 +65,14 @@ class Fanout:
         for slot in slots_of(members):
             for number, since in self._readers[slot]:
                 if first >= since:
-                    self._found.append(Found(number, row))
+                    self._found.append(Found(row[1], number, (row,)))
+
+    def receive_all(self, rows: Sequence[Row], members: Members) -> None:
+        """Note rows that end together for the queries that see them."""
+        if self._clock.replaying:
+            return
+        for slot in slots_of(members):
+            for number, since in self._readers[slot]:
+                seen = [row for row in rows if row[2] >= since]
+                if seen:
+                    self._found.append(Found(seen[0][1], number, seen))

@@ -21,12 +21,12 @@ class Rates:
     def __init__(self, ticks_per_second: int) -> None:
         self.declared: dict[str, float] = {}  # events in a second
         self._ticks_per_second = ticks_per_second
-        self._counts: dict[str, int] = {}
+        self.counts: dict[str, int] = {}
         self._first: dict[str, int] = {}
 
     def saw(self, names: Iterable[str], time: int) -> None:
         """Count an event of some streams."""
-        counts = self._counts
+        counts = self.counts
         for name in names:
             if name in counts:
                 counts[name] += 1
@@ -38,7 +38,7 @@ class Rates:
         """Return a stream's events in a second; None as long as too little is known."""
         if name in self.declared:
             return self.declared[name]
-        count = self._counts.get(name, 0)
+        count = self.counts.get(name, 0)
         passed = now - self._first.get(name, now)
         if count < LEAST or passed <= 0:
             return None
@@ -47,11 +47,11 @@ class Rates:
 
     def dump(self) -> dict[str, Any]:
         """Return what is known, as plain data."""
-        counts = {name: [count, self._first[name]] for name, count in self._counts.items()}
+        counts = {name: [count, self._first[name]] for name, count in self.counts.items()}
         return {"declared": self.declared, "counts": counts}
 
     def load(self, data: Mapping[str, Any]) -> None:
         """Take back what was known."""
         self.declared = dict(data["declared"])
         for name, (count, first) in data["counts"].items():
-            self._counts[name], self._first[name] = count, first
+            self.counts[name], self._first[name] = count, first

@@ -126,6 +126,7 @@ class Lane:
         self.clock = clock
         self._batch = batch
         self.closed = BEGINNING  # epochs before it are closed
+        self.due = END  # nothing waits for an earlier time
         self.changed = False  # since somebody looked: rows have come to wait, epochs have passed
         self.now: int | None = None  # the epoch that is being processed
         self.fresh: set[tuple[Port, int]] | None = None  # during a replay: what it is for
@@ -160,11 +161,13 @@ class Lane:
         """Have an m-op drop dead instances when everything up to a time is closed."""
         self._serial += 1
         heappush(self._evictions, (time, self._serial, mop))
+        self.due = min(self.due, time)
 
     def fire_at(self, deadline: int, mop: Timed) -> None:
         """Have an m-op fire at a deadline, also when nothing arrives any more."""
         self._serial += 1
         heappush(self._timers, (deadline, self._serial, mop))
+        self.due = min(self.due, deadline)
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -185,6 +188,8 @@ class Lane:
             if waiting is None:
                 self._rows[time] = [(port, row, members)]
                 heappush(self._epochs, time)
+                if time < self.due:
+                    self.due = time
             else:
                 waiting.append((port, row, members))
 
@@ -196,11 +201,17 @@ class Lane:
             if time >= limit:
                 break
             self._process(time)
-        if watermark > self.closed:
-            self.closed = watermark
+        self.pass_to(watermark)
         while self._evictions and self._evictions[0][0] < self.closed:
             self.changed = True
             heappop(self._evictions)[2].evict(self.closed)
+        eviction = self._evictions[0][0] if self._evictions else END
+        self.due = min(self._next_epoch(), eviction)
+
+    def pass_to(self, watermark: int) -> None:
+        """Note that epochs are closed in which nothing waited."""
+        if watermark > self.closed:
+            self.closed = watermark
 
     def drain(self) -> None:
         """Process all epochs and timers that there are; later rows of these epochs are late."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
-from cep_core.channels import Channel, Members, members_of
+from cep_core.channels import Channel, Members, Port, members_of
 from cep_core.errors import CepError, near_miss
 from cep_core.events import TYPES, Event, Row, Schema, shown
 from cep_core.languages import require_name
@@ -28,19 +28,10 @@ class BaseStream:
     lateness: int
     label: str | None
     operator: Operator
+    routes: Mapping[int, Sequence[Port]]  # who listens, by slot of its channel
+    slot: int
     members: Members = 0  # of a row of this stream only
     plain: tuple[type, ...] | None = None  # types of values that need no closer look
-
-    def fits(self, event: Event) -> bool:
-        """Return whether an event of the usual kind fits; if not, `Streams.fault` knows better."""
-        _, values, t0, t1, _ = event
-        return (
-            type(values) is tuple
-            and tuple(map(type, values)) == self.plain
-            and type(t0) is int
-            and (t1 is None or type(t1) is int)
-            and BEGINNING < t0 <= (t0 if t1 is None else t1) < END
-        )
 
 
 class Streams:
@@ -52,7 +43,7 @@ class Streams:
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
-        self._widest = 0  # the largest lateness: how long rows may be open
+        self.widest = 0  # the largest lateness: how long rows may be open
 
     def declare(
         self,
@@ -80,17 +71,20 @@ class Streams:
         operator = self._plan.source(name, len(schema), lateness, label)
         plain = schema.types if set(schema.types) <= set(TYPES) else None
         members = members_of([operator.slot])
-        self.by_name[name] = BaseStream(name, schema, lateness, label, operator, members, plain)
+        heard = operator.channel.routes, operator.slot
+        stream = BaseStream(name, schema, lateness, label, operator, *heard, members, plain)
+        self.by_name[name] = stream
         if label:
-            self._labels.setdefault(label, self.by_name[name])
-        self._widest = max(self._widest, lateness)
+            self._labels.setdefault(label, stream)
+        self.widest = max(self.widest, lateness)
         if rate is not None:
             self.rates.declared[name] = float(rate)
 
     def adopt(self, name: str, schema: Schema, lateness: int, operator: Operator) -> None:
         """Add a stream whose rows an m-op of the plan puts out; nobody pushes events to it."""
         require_name(name, "the name of a stream")
-        self.by_name[name] = BaseStream(name, schema, lateness, None, operator)
+        heard = operator.channel.routes, operator.slot
+        self.by_name[name] = BaseStream(name, schema, lateness, None, operator, *heard)
 
     def adopted(self) -> list[str]:
         """Return the names of adopted streams."""
@@ -124,16 +118,13 @@ class Streams:
     def take(self, row: Row, names: tuple[str, ...]) -> None:
         """Hand a row to the plan; keep it while its epoch may be open."""
         self.rates.saw(names, row[1])
-        if self._widest:
-            self.recent.append((row, names))
+        self.remember(row, names)
         self.emit(row, names)
 
-    def take_one(self, row: Row, base: BaseStream) -> None:
-        """Hand a row of one stream to the plan."""
-        self.rates.saw((base.name,), row[1])
-        if self._widest:
-            self.recent.append((row, (base.name,)))
-        base.operator.channel.emit(row, base.members)
+    def remember(self, row: Row, names: tuple[str, ...]) -> None:
+        """Keep a row while its epoch may be open."""
+        if self.widest:
+            self.recent.append((row, names))
 
     def emit(self, row: Row, names: tuple[str, ...]) -> None:
         """Hand a row to the plan: once, if its streams share a channel."""
@@ -146,7 +137,7 @@ class Streams:
 
     def forget(self, now: int) -> None:
         """Drop kept rows whose epoch is closed everywhere when the clock is at ``now``."""
-        while self.recent and self.recent[0][0][1] < now - self._widest:
+        while self.recent and self.recent[0][0][1] < now - self.widest:
             self.recent.popleft()
 
 

@@ -138,7 +138,7 @@ class Fetching:
 
     `quick` polls every feed exactly as often as its `every` says, whatever the
     feed wishes: for the demonstration and for tests.  `clock` tells the time in
-    ticks.
+    ticks.  While `is_paused` says so, no feed is asked.
     """
 
     allow_addresses: tuple[str, ...] = ()
@@ -147,6 +147,7 @@ class Fetching:
     largest: int = DEFAULT.largest
     resolve: Resolve = resolve
     clock: Callable[[], int] = ticks
+    is_paused: Callable[[], bool] = bool
 
     @property
     def settings(self) -> Settings:
@@ -187,7 +188,7 @@ async def _keep_polling(
     flying: set[asyncio.Task[Answer]] = set()
     try:
         while not stopping.is_set():
-            free = AT_ONCE - len(flying)
+            free = 0 if fetching.is_paused() else AT_ONCE - len(flying)
             for feed in feeds.next_due(fetching.clock(), asking.busy, free) if free else ():
                 asking.busy.add(feed.domain)
                 flying.add(asyncio.create_task(asking.ask(feed)))

@@ -7,6 +7,7 @@ to those who wait for them (`xscl.delivery`).  If one of the first two fails, th
 ends the service, and its error is the service's; a look that fails is told, and
 the next one may do better.
 `stop` finishes the batch in progress and drops polls in flight.
+A full disk ends nothing: everything that writes waits until there is room (`xscl.diskroom`).
 """
 
 from __future__ import annotations
@@ -17,13 +18,15 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from types import FrameType
 
 from feeds.spool import Spool, SpoolError
 from xscl.delivery.mail import MailServer
 from xscl.delivery.outbox import Outbox, Ways
 from xscl.delivery.webhook import Posting
+from xscl.diskroom import LEAST, DiskRoom
 from xscl.engine import Engine
 from xscl.errors import StoreError
 from xscl.followed import Feeds, ticks
@@ -50,7 +53,7 @@ class Serving:
     `history` and `keep_matches` change for how long texts and matches are kept; None changes
     nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `workers` processes
     help the engine with large batches, unless Spark's tasks do.  `mail` is the server that takes
-    mails.
+    mails.  Of the disk `least_free` bytes are left free.
     """
 
     spark: bool = True
@@ -62,6 +65,7 @@ class Serving:
     listen: Settings | None = None
     workers: int = 0
     mail: MailServer | None = None
+    least_free: int = LEAST
 
     @property
     def beside(self) -> int:
@@ -87,6 +91,7 @@ class Service:
         self._consumer: Consumer | None = None
         self._errors: list[BaseException] = []
         self._outbox: Outbox | None = None
+        self.room = DiskRoom(home.path, serving.least_free)
         self.address: str | None = None  # where requests are taken, once they are
 
     def run(self, until: threading.Event | None = None) -> None:
@@ -106,13 +111,12 @@ class Service:
             self._report(looks)
             with self._answering(engine, spool, outbox):
                 self._report(looks)
-                fetch = self._thread("fetcher", lambda: self._fetch(feeds, spool))
+                fetch = self._thread("fetcher", lambda: self._fetch(engine, feeds, spool))
                 report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
                 try:
                     with self._consuming(engine, spool) as consumer:
                         self._consumer = consumer
-                        if not self._stopping.is_set():
-                            consumer.serve(self._serving.look)
+                        self._consume(consumer)
                 finally:
                     self.stop()
                     fetch.join()
@@ -120,6 +124,16 @@ class Service:
             if self._errors:
                 raise self._errors[0]
             self._report(looks, whole=True)
+
+    def _consume(self, consumer: Consumer) -> None:
+        """Have everything consumed until `stop`; a full disk is waited for."""
+        while not self._stopping.is_set():
+            try:
+                consumer.serve(self._serving.look)
+            except (SpoolError, StoreError, OSError) as error:
+                if self._serving.spark or not self.room.failed(error):
+                    raise
+                self.room.wait(self._stopping)  # the batch is whole in the spool
 
     def stop(self) -> None:
         """Ask for the end; from any thread or signal handler."""
@@ -152,7 +166,7 @@ class Service:
         from xscl.service.server import Server
 
         prepare(engine)
-        with installed(self._home, engine, spool, outbox, settings) as installation:
+        with installed(self._home, engine, spool, outbox, settings, self.room) as installation:
             server = Server(create_app(installation), settings)
             try:
                 server.start()
@@ -173,7 +187,8 @@ class Service:
     @contextmanager
     def _consuming(self, engine: Engine, spool: Spool) -> Iterator[Consumer]:
         """Make the consumer, with a Spark session for as long as it is needed."""
-        with EngineSink(engine, self._hand_on) as sink:
+        hold = partial(self.room.wait, self._stopping)
+        with EngineSink(engine, self._hand_on, hold) as sink:
             if self._serving.spark:
                 with self._through_spark(spool, sink) as consumer:
                     yield consumer
@@ -193,8 +208,35 @@ class Service:
         finally:
             session.stop()
 
-    def _fetch(self, feeds: Feeds, spool: Spool) -> None:
-        keep_polling(feeds, spool, self._serving.fetching, self._stopping)
+    def _fetch(self, engine: Engine, feeds: Feeds, spool: Spool) -> None:
+        """Poll feeds until `stop`.
+
+        After a failure in between the table of feeds has to catch up with the spool: it is opened
+        anew.
+        """
+        fetching = replace(self._serving.fetching, is_paused=lambda: self.room.short() is not None)
+        keep = partial(keep_polling, spool=spool, fetching=fetching, stopping=self._stopping)
+        if self._until_full(lambda: keep(feeds)):
+            return
+        while not self._stopping.is_set():
+            self.room.wait(self._stopping)
+
+            def again() -> None:
+                with Feeds(engine, self._home.spool) as reopened:
+                    keep(reopened)
+
+            if self._until_full(again):
+                return
+
+    def _until_full(self, work: Callable[[], None]) -> bool:
+        """Return whether some work has ended by itself; False if the disk is full."""
+        try:
+            work()
+        except (SpoolError, StoreError, OSError) as error:
+            if not self.room.failed(error):
+                raise
+            return False
+        return True
 
     def _keep_reporting(self, looks: Looks, until: threading.Event | None) -> None:
         said = ""
@@ -221,6 +263,7 @@ class Service:
                 "pid": os.getpid(),
                 "written": ticks(),
                 "address": self.address,
+                "paused": self.room.short(),
             }
         )
         return found.waiting

@@ -14,6 +14,10 @@ from xscl.xpath.artefact import Artefacts
 from xscl.xpath.portions import Part
 
 
+def _go_on() -> None:
+    """Nothing is waited for."""
+
+
 def _ignore(matches: Matches) -> None:
     """Nobody listens; the matches are kept in the store all the same."""
 
@@ -22,11 +26,13 @@ def _ignore(matches: Matches) -> None:
 class EngineSink:
     """Pushes batches under their key in the ledger, and passes on the matches after the commit.
 
-    Within a `with` each match is passed on at least once, whatever process it took.
+    Within a `with` each match is passed on at least once, whatever process it took.  `hold` is
+    called before each batch, and may wait.
     """
 
     engine: Engine
     on_matches: Callable[[Matches], None] = _ignore
+    hold: Callable[[], None] = _go_on
 
     def __enter__(self) -> EngineSink:
         """Pass on what was committed, but perhaps not passed on, before the last process ended."""
@@ -44,6 +50,7 @@ class EngineSink:
         self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
     ) -> None:
         """Take a batch in; one that the ledger has changes nothing and matches nothing."""
+        self.hold()
         reached("batch_read")
         matches = self.engine.push(documents, source=batch, parts=parts)
         reached("committed")

@@ -79,6 +79,15 @@ def _source(part: Part, row: str = "e{}") -> str:
             return attribute(name, part)
 
 
+def _least(values: Sequence[str]) -> str:
+    """Return the source of the least of some values, most often the first: faster than `min`."""
+    if len(values) == 1:
+        return values[0]
+    first, *others = values
+    least = " and ".join(f"{first} <= {one}" for one in others)
+    return f"({first} if {least} else min({', '.join(values)}))"
+
+
 def _names(size: int) -> str:
     return "".join(f"e{c}, " for c in range(size))
 
@@ -134,8 +143,7 @@ def _select(
 
 
 def _make(pattern: Pattern, size: int) -> Callable[[list[Found]], list[Row]]:
-    arrivals = ", ".join(f"e{c}[2]" for c in range(size))
-    first = f"min({arrivals})" if size > 1 else arrivals
+    first = _least([f"e{c}[2]" for c in range(size)])
     values = "".join(f"{_source(part)}, " for part in pattern.outputs)
     body = (
         "def made(found):\n"

@@ -55,9 +55,7 @@ class Task:
         """Put sequences out for the streams whose window holds them."""
         rows = self.built.make(found)
         if len(self._windows) == 1:
-            members = self._members[0]
-            for row in rows:
-                output.emit(row, members)
+            output.emit_all(rows, self._members[0])
             return
         for one, row in zip(found, rows, strict=True):
             place = bisect_right(self._windows, one[-1][1] - one[0][1])

@@ -120,6 +120,7 @@ def construction(domain: int, window: int, batch: int) -> Iterator[Row]:
     warmed(sides, window)
     before = {name: one.matches for name, one in sides.items()}
     whole = medians(sides, batch)
+    busy = {name: statistics.median(one.cpu[-REPEATS:]) for name, one in sides.items()}
     scan: dict[str, list[float]] = {name: [] for name in sides}
     for _ in range(REPEATS):
         for name, one in sides.items():
@@ -141,6 +142,8 @@ def construction(domain: int, window: int, batch: int) -> Iterator[Row]:
                 "matches": one.matches - before[name],
                 "ratio": spent[name] / spent["ais"],
             }
+            if scope == "end_to_end":
+                figures["cpu_ratio"] = busy[name] / busy["ais"]
             yield Row(NAME, parameters, figures)
 
 

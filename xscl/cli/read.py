@@ -220,38 +220,40 @@ def explain(
     text = query_text(query)
     at = home(data)
     service = reached(data, url, token)
-    picture = ""
     if service is not None:
-        if svg is not None:
-            raise XsclError(
-                "the picture of a query is not told over HTTP",
-                hint="its page shows it: /subscriptions, or ask without a running service",
-            )
         with service:
             answer = str(of_named(service, "/v1/explain", text, sql=show_sql)["text"])
+            drawn = _query_of(service, text)
     elif at.exists():
         with at.hold("explain"), Engine(at.database) as engine:
-            answer, picture = _explained(engine, text, show_sql, svg is not None)
+            answer, drawn = engine.explain(text, sql=show_sql), _registered(engine, text)
     else:
         with Engine() as engine:
-            answer, picture = _explained(engine, text, show_sql, svg is not None)
+            answer, drawn = engine.explain(text, sql=show_sql), text
     if svg is not None:
-        svg.write_text(picture, "utf-8")
+        svg.write_text(draw_query(compile_query(drawn)).svg(alone=True), "utf-8")
     if as_json:
         say_json({"query": text, "sql" if show_sql else "explanation": answer})
     else:
         say(answer)
 
 
-def _explained(engine: Engine, text: str, show_sql: bool, draw: bool) -> tuple[str, str]:
-    """Return the explanation of a query, and its picture if that is wanted."""
-    answer = engine.explain(text, sql=show_sql)
-    if not draw:
-        return answer, ""
-    named = {one.name: one for one in engine.subscriptions}.get(text)
-    if named is not None and named.relational:
-        raise XsclError(f"{text!r} is in {named.language}: only queries in XSCL are drawn")
-    return answer, draw_query(compile_query(text if named is None else named.query)).svg(alone=True)
+def _registered(engine: Engine, text: str) -> str:
+    """Return the query of the subscription of a name, or else the text."""
+    named = engine.subscription(text)
+    return text if named is None else named.query
+
+
+def _query_of(service: Remote, text: str) -> str:
+    """Return the query of the subscription of a name at a service, or else the text."""
+    if "/" in text:  # a query has a path nearly always, a name that can be asked for has none
+        return text
+    try:
+        return str(service.get(place("subscriptions", text))["query"])
+    except Refused as error:
+        if error.problem != UnknownSubscription.code:
+            raise
+    return text
 
 
 def witness(

@@ -12,13 +12,14 @@ from ipaddress import ip_address
 
 from feeds.spool import Spool
 from xscl.delivery.outbox import Outbox
+from xscl.diskroom import DiskRoom
 from xscl.engine import Engine
 from xscl.feed import EVERYTHING
 from xscl.followed import Feeds
 from xscl.following import Fetching
 from xscl.home import Home
 from xscl.service.accounts import THE_OPERATOR, Accounts
-from xscl.service.intake import Intake
+from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
 from xscl.service.names import OPERATOR, owner
 from xscl.service.registrar import Registrar
@@ -35,7 +36,8 @@ class Settings:
 
     `names` are the host names by which browsers may call it, besides addresses.  `body` is the
     most bytes of a request, `bulk` those of an import; both have to come within `patience` seconds.
-    `warm`: what answers SQL is loaded before the first question.
+    `warm`: what answers SQL is loaded before the first question.  `waiting` documents may wait to
+    be consumed; then no more are taken for a while.
     """
 
     host: str = "127.0.0.1"
@@ -46,6 +48,7 @@ class Settings:
     patience: float = 60.0
     guesses: int = 20
     warm: bool = True
+    waiting: int = DOCUMENTS
     fetching: Fetching = field(default_factory=Fetching)
 
     @property
@@ -165,7 +168,12 @@ class Installation:
 
 @contextmanager
 def installed(
-    home: Home, engine: Engine, spool: Spool, outbox: Outbox, settings: Settings
+    home: Home,
+    engine: Engine,
+    spool: Spool,
+    outbox: Outbox,
+    settings: Settings,
+    room: DiskRoom,
 ) -> Iterator[Installation]:
     """Yield an installation over an engine and a spool, which the caller has and closes."""
     with ExitStack() as stack:
@@ -180,7 +188,7 @@ def installed(
         sql = stack.enter_context(UserSql(engine, home.path))
         if settings.warm:
             sql.start()
-        intake = stack.enter_context(closing(Intake(spool, engine)))
+        intake = stack.enter_context(closing(Intake(spool, engine, room, settings.waiting)))
         yield Installation(
             *(home, engine, feeds, spool, outbox, settings),
             *(accounts, Tokens(own, accounts), registrar, readers, public, resolver),

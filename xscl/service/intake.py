@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 
 from feeds.documents import Document
 from feeds.spool import Spool
+from xscl.diskroom import DiskFull, DiskRoom
 from xscl.engine import Engine
 from xscl.errors import XsclError
 from xscl.followed import ticks
@@ -49,8 +50,14 @@ class Intake:
     """A thread that appends what waits to the spool."""
 
     def __init__(
-        self, spool: Spool, engine: Engine, documents: int = DOCUMENTS, size: int = BYTES
+        self,
+        spool: Spool,
+        engine: Engine,
+        room: DiskRoom,
+        documents: int = DOCUMENTS,
+        size: int = BYTES,
     ) -> None:
+        self._room = room
         self._spool = spool
         self._engine = engine
         self._most = documents, size
@@ -64,7 +71,8 @@ class Intake:
         self._thread.start()
 
     def bring(self, documents: Sequence[Document]) -> int:
-        """Return the segment that has the documents, durably; raises Busy, SpoolError."""
+        """Return the segment that has the documents, durably; raises Busy, DiskFull, SpoolError."""
+        self._room.refuse()
         brought = Brought(tuple(documents), sum(len(one.xml) for one in documents))
         with self._mutex:
             if self._closed:
@@ -120,6 +128,8 @@ class Intake:
         try:
             number = self._spool.append(documents, ticks())
         except Exception as error:
+            if self._room.failed(error):
+                error = DiskFull(str(error), hint="send it again when there is room")
             with self._mutex:
                 self._waiting -= len(documents)
                 self._bytes -= size

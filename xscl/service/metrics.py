@@ -110,7 +110,10 @@ class _Figures(Collector):
         yield from _states("feeds", "Feeds by state", self.counted)
         yield from _states("endpoints", "Endpoints of deliveries by state", self.counted)
         yield from _states("dead_letters", "Matches that could not be delivered", self.counted)
-        if (status := _status(self._home)) is not None:
+        written = self._home.read_status() or {}
+        paused = float(bool(written.get("paused")))
+        yield GaugeMetricFamily("xscl_paused", "1 while nothing new is taken", value=paused)
+        if (status := _status(written)) is not None:
             yield from _of_status(status)
 
 
@@ -178,10 +181,9 @@ def _of_tables(store: Store) -> dict[str, dict[str, int]]:
     return {name: dict(store.fetch(query)) for name, query in counts.items()}
 
 
-def _status(home: Home) -> Status | None:
-    written: dict[str, Any] | None = home.read_status()
+def _status(written: dict[str, Any]) -> Status | None:
     try:
-        return None if written is None else Status.of(written)
+        return Status.of(written)
     except KeyError:
         return None
 

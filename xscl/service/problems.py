@@ -21,6 +21,7 @@ from starlette.responses import JSONResponse, Response
 
 from feeds.errors import FeedError
 from feeds.spool import SpoolError
+from xscl.diskroom import DiskFull
 from xscl.errors import (
     DocumentError,
     NameTaken,
@@ -58,6 +59,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (SqlBusy, HTTPStatus.TOO_MANY_REQUESTS),
     (Unavailable, HTTPStatus.SERVICE_UNAVAILABLE),
     (SqlError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (DiskFull, HTTPStatus.SERVICE_UNAVAILABLE),
     (Stopping, HTTPStatus.SERVICE_UNAVAILABLE),
     (Busy, HTTPStatus.TOO_MANY_REQUESTS),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),

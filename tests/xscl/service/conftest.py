@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from xscl.following import Fetching
 from xscl.home import Home
 from xscl.serve import Service, Serving
 from xscl.service.installation import Settings
@@ -38,11 +39,13 @@ class Running:
 
 
 @contextmanager
-def serving(home: Home, settings: Settings = ANY_PORT) -> Iterator[Running]:
+def serving(
+    home: Home, settings: Settings = ANY_PORT, fetching: Fetching | None = None
+) -> Iterator[Running]:
     """Run a service on a data directory while the block runs."""
     there = threading.Event()
-    listen = replace(settings, port=0)
-    serving = Serving(spark=False, look=0.05, fetching=settings.fetching, listen=listen)
+    listen = replace(settings, port=0, fetching=fetching or settings.fetching)
+    serving = Serving(spark=False, look=0.05, listen=listen, fetching=listen.fetching)
     service = Service(home, serving, lambda matches: None, lambda address: there.set())
     failed: list[BaseException] = []
 

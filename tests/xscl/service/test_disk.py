@@ -1,0 +1,278 @@
+"""A full disk (C7): nothing new is taken, all is read, it goes on by itself; back-pressure (L2)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import httpx
+import pytest
+
+import feeds.spool
+import xscl.sink
+import xscl.store
+from tests.xscl.scripted import Server, reply, rss
+from tests.xscl.scripted import serving as scripted
+from tests.xscl.service.conftest import Running, eventually, serving
+from xscl import diskroom
+from xscl.diskroom import DiskFull, DiskRoom, is_full
+from xscl.errors import StoreError
+from xscl.following import Fetching
+from xscl.home import Home
+from xscl.service.installation import Settings
+from xscl.storeerrors import told
+
+ECHO = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
+PLENTY = 1 << 60
+
+
+class Disk:
+    """A disk that is full at chosen points, for as long as that is said."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.full: set[str] = set()
+        self.failed: list[str] = []
+        self.thread = ""  # only there; anywhere if empty
+        monkeypatch.setattr(feeds.spool, "reached", self.reached)
+        monkeypatch.setattr(xscl.store, "reached", self.reached)
+        monkeypatch.setattr(diskroom, "_AGAIN", 0.2)
+
+    def reached(self, point: str) -> None:
+        if point in self.full and threading.current_thread().name.startswith(self.thread):
+            self.failed.append(point)
+            if point == "before_commit":
+                raise duckdb.IOException('Could not write file "wal": No space left on device')
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with scripted() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, server: Server) -> Iterator[Running]:
+    """A service that polls the server whenever it may."""
+    home = Home(tmp_path_factory.mktemp("disk") / "data")
+    with serving(home, fetching=Fetching((server.address,), quick=True)) as made:
+        with made.client() as client:
+            assert client.put("/v1/subscriptions/echo", json={"query": ECHO}).status_code == 201
+        yield made
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+def post(client: httpx.Client, name: str, time: int, text: str = "hi") -> httpx.Response:
+    return client.post(f"/v1/documents/S?id={name}&time={time}000000", content=f"<a>{text}</a>")
+
+
+def known(client: httpx.Client) -> set[str]:
+    """The ids that the engine has."""
+    rows = client.post("/v1/sql", json={"query": "SELECT id FROM documents"}).json()["rows"]
+    return {name for (name,) in rows}
+
+
+def documents(running: Running) -> int:
+    return int((running.home.read_status() or {}).get("documents", 0))
+
+
+def paused(running: Running) -> Any:
+    return (running.home.read_status() or {}).get("paused")
+
+
+def refused(answer: httpx.Response) -> bool:
+    if answer.status_code == 202:
+        return False
+    assert answer.status_code == 503, answer.text
+    assert answer.json()["code"] == "disk_full"
+    assert int(answer.headers["retry-after"]) > 0
+    return True
+
+
+def test_c7_too_little_is_free(running: Running, operator: httpx.Client) -> None:
+    """Below what is to be left, documents are refused and reads go on; then all goes on."""
+    assert post(operator, "before", 1).status_code == 202
+    eventually(lambda: documents(running) >= 1)
+    running.service.room.least = PLENTY
+    try:
+        eventually(lambda: refused(post(operator, "early", 2)))
+        assert refused(post(operator, "refused", 2))
+        eventually(lambda: bool(paused(running)))
+        assert operator.get("/v1/subscriptions/echo").status_code == 200
+        assert operator.get("/v1/status").json()["service"]["paused"].startswith("the disk is full")
+        assert "before" in known(operator)
+        assert "xscl_paused 1.0" in operator.get("/v1/metrics").text
+    finally:
+        running.service.room.least = 0
+    eventually(lambda: not refused(post(operator, "after", 3)))
+    eventually(lambda: {"before", "after"} <= known(operator))
+    eventually(lambda: paused(running) is None)
+    assert "refused" not in known(operator)
+
+
+@pytest.mark.parametrize("point", ["spool_written", "spool_renamed", "latest_written"])
+def test_c7_the_spool_cannot_be_written(
+    running: Running, operator: httpx.Client, disk: Disk, point: str
+) -> None:
+    """What was refused may be there or not; what was acknowledged is."""
+    eventually(lambda: not refused(post(operator, f"{point}-1", 10)))
+    disk.full = {point}
+    assert refused(post(operator, f"{point}-2", 11))
+    assert disk.failed == [point]
+    assert operator.get("/v1/subscriptions").status_code == 200
+    disk.full = set()
+    eventually(lambda: not refused(post(operator, f"{point}-3", 12)))
+    eventually(lambda: {f"{point}-1", f"{point}-3"} <= known(operator))
+
+
+def test_c7_the_store_cannot_be_written(
+    running: Running, operator: httpx.Client, disk: Disk
+) -> None:
+    """Batches fail before their commit and come again; each match is there once."""
+    eventually(lambda: not refused(post(operator, "store-1", 20, "once")))
+    eventually(lambda: "store-1" in known(operator))
+    disk.full = {"before_commit"}
+    assert not refused(post(operator, "store-2", 21, "once"))
+    eventually(lambda: disk.failed.count("before_commit") >= 2)
+    eventually(lambda: refused(post(operator, "store-3", 22)))
+    made = operator.put("/v1/subscriptions/other", json={"query": ECHO})
+    assert made.status_code == 503, made.text
+    assert "store-2" not in known(operator)
+    disk.full = set()
+    eventually(lambda: "store-2" in known(operator))
+    found = operator.post(
+        "/v1/sql",
+        json={"query": "SELECT documents FROM matches WHERE list_contains(documents, 'store-2')"},
+    ).json()["rows"]
+    assert found == [[["store-1", "store-2"]]]
+
+
+def test_c7_feeds_are_polled_again(
+    running: Running, operator: httpx.Client, server: Server, disk: Disk
+) -> None:
+    """No item is lost or comes twice, wherever between the spool and the table it was."""
+    server.says("/feed", reply(rss("a", "b")))
+    added = operator.post("/v1/feeds", json={"url": server.url("/feed"), "stream": "news"})
+    assert added.status_code == 201, added.text
+    poll = f"/v1/feeds/{added.json()['key']}:poll"
+    disk.thread = "fetcher"
+    items = "SELECT id, version FROM documents WHERE list_contains(streams, 'news') ORDER BY id"
+
+    def seen() -> list[str]:
+        rows = operator.post("/v1/sql", json={"query": items}).json()["rows"]
+        assert all(version == 1 for _, version in rows)
+        return [name.rsplit("#", 1)[1] for name, _ in rows]
+
+    eventually(lambda: len(seen()) == 2)
+    for at, point in enumerate(("spool_written", "before_commit")):
+        titles = ["a", "b", "c", "d"][: 3 + at]
+        disk.full, disk.failed = {point}, []
+        server.says("/feed", reply(rss(*titles)))
+        assert operator.post(poll).status_code == 202
+        eventually(lambda: bool(disk.failed))
+        disk.full = set()
+        eventually(lambda: running.service.room.short() is None)
+        assert operator.post(poll).status_code == 202
+        eventually(partial(lambda count: len(seen()) == count, len(titles)))
+
+
+@pytest.mark.slow
+def test_c7_a_real_disk_that_is_full(tmp_path: Path) -> None:
+    """A file system of 48 MB is filled by something else, and emptied again."""
+    place = tmp_path / "small"
+    place.mkdir()
+    if os.system(f"mount -t tmpfs -o size=48m tmpfs {place} 2>/dev/null"):
+        pytest.skip("file systems cannot be mounted here")
+    with ExitStack() as stack:
+        stack.callback(os.system, f"umount {place}")
+        running = stack.enter_context(serving(Home(place / "data")))
+        running.service.room.least = 0
+        client = stack.enter_context(running.client())
+        acknowledged = set()
+        fill = place / "fill"
+
+        def send(number: int) -> bool:
+            answer = post(client, f"d{number}", number + 1, os.urandom(10_000).hex())
+            if answer.status_code == 202:
+                acknowledged.add(f"d{number}")
+            return refused(answer)
+
+        send(0)
+        with fill.open("wb") as file:
+            free = os.statvfs(place)
+            file.write(b"x" * (free.f_bavail * free.f_frsize - 400_000))
+        for number in range(1, 200):
+            if send(number):
+                break
+        assert len(acknowledged) < 199
+        assert client.get("/v1/subscriptions").status_code == 200
+        fill.unlink()
+        eventually(lambda: not send(1000))
+        eventually(lambda: known(client) >= acknowledged)
+
+
+def test_l2_what_waits_is_bounded(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While nothing is consumed, documents are taken up to a bound; then 429; nothing is lost."""
+    held = threading.Event()
+
+    def hold(point: str) -> None:
+        if point == "batch_read":
+            assert held.wait(60)
+
+    monkeypatch.setattr(xscl.sink, "reached", hold)
+    with serving(place, Settings(warm=False, waiting=5)) as running, running.client() as client:
+        running.service.room.least = 0
+        answers = [post(client, f"burst-{number}", number + 1) for number in range(8)]
+        assert [answer.status_code for answer in answers] == [202] * 5 + [429] * 3
+        for answer in answers[5:]:
+            assert answer.json()["code"] == "busy"
+            assert int(answer.headers["retry-after"]) > 0
+        assert client.get("/v1/subscriptions").status_code == 200
+        held.set()
+        eventually(lambda: documents(running) == 5)
+        eventually(lambda: post(client, "burst-last", 32).status_code == 202)
+        eventually(lambda: documents(running) == 6)
+
+
+# -- The parts -----------------------------------------------------------------------------
+
+
+def test_what_says_that_a_disk_is_full() -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert is_full(full)
+    assert is_full(told(None, RuntimeError("Could not write: No space left on device")))
+    chained = StoreError("it failed")
+    chained.__cause__ = OSError(errno.EDQUOT, "quota")
+    assert is_full(chained)
+    assert not is_full(OSError(errno.EIO, "Input/output error"))
+    assert not is_full(StoreError("it failed"))
+
+
+def test_a_disk_has_room_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    now = 0.0
+    room = DiskRoom(tmp_path, 0, lambda: now)
+    assert room.short() is None
+    room.refuse()
+    assert not room.failed(OSError(errno.EIO, "broken"))
+    assert room.failed(OSError(errno.ENOSPC, "full"))
+    with pytest.raises(DiskFull, match="a write has failed"):
+        room.refuse()
+    now += 1.0
+    assert room.short() is not None
+    now += diskroom._AGAIN
+    assert room.short() is None
+    room.least = PLENTY
+    now += 1.0
+    assert "MiB are free" in (room.short() or "")
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING", "ERROR"]

@@ -1,0 +1,112 @@
+"""Whether the disk has room for what is to be kept; without, nothing new is taken for a while.
+
+Two things say that it has not: less is free than is to be left, and a write that failed for want
+of room.  Then requests with documents are answered with 503, no feed is asked, and no batch is
+pushed; what is there can be read all the same.  What was acknowledged waits in the spool.  When
+there is room again everything goes on by itself.
+
+What is left free (`LEAST`) is what a checkpoint of the store, a batch and the logs may need at
+once, so that hardly any write ever fails.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from xscl.errors import XsclError
+
+LEAST = 64 << 20
+"""Bytes that are left free."""
+
+_AGAIN = 2.0  # seconds after a write that failed until the next one is tried
+_LOOK = 0.2  # seconds for which a look at the disk is good
+_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_SIGNS = ("No space left", "Disk quota", "File too large")  # as DuckDB says it
+
+_log = logging.getLogger(__name__)
+
+
+class DiskFull(XsclError):
+    """Nothing new is taken, because the disk is full."""
+
+    code = "disk_full"
+
+
+class DiskRoom:
+    """Looks at the disk of a directory; any thread may ask.  `clock` tells seconds."""
+
+    def __init__(
+        self, path: Path, least: int = LEAST, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.least = least
+        self._path = path
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._failed_at: float | None = None
+        self._looked_at = -_LOOK
+        self._short: str | None = None
+
+    def short(self) -> str | None:
+        """Return why nothing new can be kept now, None if it can."""
+        with self._mutex:
+            now = self._clock()
+            if self._failed_at is not None and now - self._failed_at < _AGAIN:
+                return self._short
+            if now - self._looked_at >= _LOOK:
+                self._looked_at = now
+                self._note(self._found())
+            return self._short
+
+    def refuse(self) -> None:
+        """Raise DiskFull if nothing new can be kept now."""
+        if (why := self.short()) is not None:
+            raise DiskFull(why, hint="what was taken is safe; send it again when there is room")
+
+    def failed(self, error: BaseException) -> bool:
+        """Return whether a write failed for want of room; if so, the next one waits."""
+        if not is_full(error):
+            return False
+        with self._mutex:
+            self._failed_at = self._clock()
+            self._note("the disk is full: a write has failed")
+        return True
+
+    def wait(self, stopping: threading.Event) -> None:
+        """Return when there is room, or when the event is set."""
+        while self.short() is not None and not stopping.wait(_LOOK):
+            pass
+
+    def _found(self) -> str | None:
+        disk = os.statvfs(self._path)
+        free = disk.f_bavail * disk.f_frsize
+        if free < self.least:
+            return f"the disk is full: {free >> 20} MiB are free, less than {self.least >> 20}"
+        if disk.f_files and not disk.f_favail:
+            return "the disk is full: no more files can be made"
+        return None
+
+    def _note(self, why: str | None) -> None:
+        before, self._short = self._short, why
+        if why is not None and before is None:
+            _log.error("%s; nothing new is taken until there is room", why)
+        elif why is None and before is not None:
+            self._failed_at = None
+            _log.warning("the disk has room again: going on")
+
+
+def is_full(error: BaseException) -> bool:
+    """Return whether an error, or one that it came of, says that a disk is full."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno in _NO_ROOM:
+            return True
+        if any(sign in str(seen) for sign in _SIGNS):
+            return True
+        seen = seen.__cause__ or seen.__context__
+    return False
