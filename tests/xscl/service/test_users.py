@@ -77,7 +77,8 @@ def test_users_publish_in_their_own_names(
     assert code(in_use) == (409, "stream_in_use")
     assert "'hear'" in in_use.json()["detail"]
     assert "_" not in in_use.text.replace("stream_in_use", "")
-    assert alice.delete("/v1/subscriptions/shout?cascade=true").status_code == 204
+    gone = ok(alice.delete("/v1/subscriptions/shout?cascade=true"))
+    assert gone == {"removed": ["hear", "shout"]}
     assert code(alice.get("/v1/subscriptions/hear")) == (404, "unknown_subscription")
 
 

@@ -161,7 +161,7 @@ async def get(name: Name, here: Here, who: Who) -> Shown:
     "/subscriptions/{name}",
     summary="Remove a subscription",
     status_code=HTTPStatus.NO_CONTENT,
-    response_model=None,
+    response_model=None,  # 204 has none
     responses={200: {"model": Removed, "description": "With `cascade`: what was removed."}},
 )
 def delete(
