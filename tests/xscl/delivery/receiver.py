@@ -88,9 +88,8 @@ class Receiver:
             await self._do(got, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
             writer.transport.abort()
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # the receiver ends, and so does this task
             writer.transport.abort()
-            raise
         finally:
             writer.close()
 
