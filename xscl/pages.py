@@ -114,6 +114,12 @@ class Pages:
         with self._lock:
             return self._store.progress("position")
 
+    def last_positions(self) -> dict[int, int]:
+        """Return the position of the last result of each stream of results."""
+        with self._lock:
+            rows = self._store.fetch("SELECT qid, max(position) FROM state.result GROUP BY qid")
+        return {int(qid): int(position) for qid, position in rows}
+
     def of(
         self,
         name: str,

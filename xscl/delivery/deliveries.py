@@ -57,7 +57,7 @@ class Pace:
     """How often a failed delivery is tried again, in seconds, and how long the end may take."""
 
     schedule: tuple[float, ...] = SCHEDULE
-    ending: float = 5.0
+    ending: float = 3.0
 
 
 class Deliveries:
@@ -97,18 +97,28 @@ class Deliveries:
     def start(self) -> None:
         """Begin with what waited for the last process to deliver it."""
         self._thread.start()
+        last = self._pages.last_positions()
         for endpoint in self._endpoints.all():
-            self.follow(endpoint)
+            stream = self._stream_of(endpoint.subscription)
+            if stream is None:  # it was removed while no service ran
+                self._endpoints.remove([endpoint.id])
+                continue
+            self._hang(endpoint.id, stream)
+            letters = self._endpoints.letters(endpoint.id)
+            if letters or last.get(stream, 0) > endpoint.position:
+                self.wake(endpoint.id)
 
     def follow(self, endpoint: Endpoint) -> None:
-        """Deliver to an endpoint from now on."""
+        """Deliver to a new endpoint from now on."""
         stream = self._stream_of(endpoint.subscription)
         if stream is None:
             self._endpoints.remove([endpoint.id])
             return
-        if endpoint.id not in self._hung:
-            self._hung[endpoint.id] = self._bells.hang(lambda: self.wake(endpoint.id), stream)
+        self._hang(endpoint.id, stream)
         self.wake(endpoint.id)
+
+    def _hang(self, id: str, stream: int) -> None:
+        self._hung[id] = self._bells.hang(lambda: self.wake(id), stream)
 
     def forget(self, ids: Sequence[str]) -> None:
         """Deliver no more to endpoints that are removed."""

@@ -19,7 +19,7 @@ from feeds.times import SECOND
 from xscl.delivery.endpoint import Endpoint, Way, Webhook, kind_of, read, written
 from xscl.delivery.signature import new_secret
 from xscl.errors import XsclError
-from xscl.feed import shown
+from xscl.feed import HIDDEN, shown
 from xscl.followed import ticks
 from xscl.secrets import Secrets
 from xscl.store import Store
@@ -136,7 +136,9 @@ class Endpoints:
         found = [kept["secret"]] if "secret" in kept else []
         if "old" in kept and now < kept["until"]:
             found.append(kept["old"])
-        return Hidden(kept.get("url", ""), tuple(found))
+        endpoint = self._by_id.get(id)
+        plain = endpoint.way.url if endpoint and isinstance(endpoint.way, Webhook) else ""
+        return Hidden(kept.get("url") or ("" if HIDDEN in plain else plain), tuple(found))
 
     # -- Changing --------------------------------------------------------------------------
 

@@ -65,6 +65,9 @@ class Outbox:
 
     def start(self) -> None:
         """Begin to deliver."""
+        self.addresses.remove_of(
+            name for name in self.addresses.subscriptions() if self.stream_of(name) is None
+        )
         self._deliveries.start()
 
     def end_listening(self) -> None:

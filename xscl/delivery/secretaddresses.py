@@ -77,6 +77,10 @@ class SecretAddresses:
         """Return the addresses of a subscription, in the order in which they were made."""
         return [one for one in list(self._by_hash.values()) if one.subscription == subscription]
 
+    def subscriptions(self) -> set[str]:
+        """Return the names of the subscriptions that have addresses."""
+        return {one.subscription for one in list(self._by_hash.values())}
+
     def revoke(self, id: str) -> None:
         """Revoke an address, durably."""
         self._remove([digest for digest, one in list(self._by_hash.items()) if one.id == id])

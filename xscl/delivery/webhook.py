@@ -64,8 +64,10 @@ class WebhookSender:
 
     async def _post(self, message: Message) -> Outcome:
         hidden = self.hidden(ticks())
-        if not hidden.secrets or not hidden.url:
+        if not hidden.secrets:  # the store was put back from a backup, which has no secrets
             return Failed("the secret of this endpoint is not on this machine: rotate it")
+        if not hidden.url:
+            return Failed("the address has a secret that is not on this machine: give it again")
         try:
             async with asyncio.timeout(self.posting.seconds):
                 return await self._ask(hidden, message)

@@ -16,6 +16,8 @@ GRACE = 5
 """Seconds for requests in progress when the service ends."""
 
 _BACKLOG = 1024
+_UNREAD = 120_000
+"""Milliseconds after which a connection is cut whose other side takes nothing of what was sent."""
 _CONNECTIONS = 2_000
 
 
@@ -87,6 +89,8 @@ def _bound(host: str, port: int) -> socket.socket:
         ) from error
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if hasattr(socket, "TCP_USER_TIMEOUT"):  # connections inherit it; Linux has it
+            made.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _UNREAD)
         made.bind(place)
         made.listen(_BACKLOG)
     except OSError as error:

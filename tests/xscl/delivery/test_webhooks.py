@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import xscl
 from tests.xscl.delivery.receiver import (
     EACH,
     ITEM,
@@ -24,9 +27,11 @@ from tests.xscl.delivery.receiver import (
     sending,
     status,
 )
-from xscl.delivery.endpoint import Endpoint, Webhook
-from xscl.delivery.endpoints import Endpoints
-from xscl.delivery.signature import NotSigned, verify
+from xscl.delivery.endpoint import Endpoint, Failed, Webhook
+from xscl.delivery.endpoints import Endpoints, Hidden
+from xscl.delivery.message import Message
+from xscl.delivery.signature import NotSigned, new_secret, verify
+from xscl.delivery.webhook import Posting, WebhookSender
 from xscl.followed import ticks
 from xscl.secrets import Secrets
 
@@ -243,6 +248,26 @@ def test_w1_a_private_address_is_not_reached(
     assert "allowed" in now(at_work, endpoint).note
 
 
+def test_w6_who_is_not_there_is_told_in_the_same_words() -> None:
+    """A closed port of an inner host that is allowed, and a name that does not exist."""
+
+    async def named(host: str, port: int) -> tuple[str, ...]:
+        if host == "closed.test":
+            return ("127.0.0.1",)
+        raise OSError
+
+    message = Message("0" * 32, "q", 1, 1, 1, 0, False, (), ())
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))  # and does not listen
+        port = unused.getsockname()[1]
+        posting = Posting(frozenset({f"closed.test:{port}", f"nobody.test:{port}"}), 5.0, named)
+        for host in ("closed.test", "nobody.test"):
+            hidden = Hidden(f"http://{host}:{port}/", (new_secret(),))
+            sender = WebhookSender(lambda now, hidden=hidden: hidden, posting)  # type: ignore[misc]
+            outcome = asyncio.run(sender.send([message]))
+            assert outcome == Failed("the server cannot be reached")
+
+
 @pytest.mark.parametrize(
     "url", ["http://[::ffff:7f00:1]/", "http://2130706433/", "http://x.test:22/", "ftp://x.test/"]
 )
@@ -271,6 +296,21 @@ def test_removed_with_its_subscription(at_work: Sending, receiver: Receiver) -> 
     at_work.engine.subscribe("brief", EACH)
     at_work.items()
     assert receiver.at("/brief") == []
+
+
+def test_what_is_removed_while_nothing_runs_is_not_delivered(
+    tmp_path: Path, receiver: Receiver
+) -> None:
+    secrets, path = Secrets(), tmp_path / "state.duckdb"
+    with sending(receiver, secrets, path) as sender:
+        sender.engine.subscribe("q", EACH)
+        endpoint = hook(sender, "q", receiver.url("/removed"))
+        _, secret = sender.outbox.addresses.make("q", "")
+    with xscl.Engine(path) as engine:
+        engine.unsubscribe("q")
+    with sending(receiver, secrets, path) as sender:
+        assert sender.outbox.endpoints.get(endpoint.id) is None
+        assert sender.outbox.addresses.find(secret) is None
 
 
 def test_w13_both_secrets_sign_after_a_rotation(
@@ -320,6 +360,29 @@ def test_a_restart_goes_on_where_the_last_one_was(tmp_path: Path, receiver: Rece
         kept = [match.id for match in sender.engine.matches()]
         eventually(lambda: now(sender, endpoint).position == len(kept))
     assert receiver.ids("/restart") == kept
+
+
+def test_what_was_put_back_without_secrets_says_so(tmp_path: Path, receiver: Receiver) -> None:
+    secrets, path = Secrets(tmp_path / "secrets.json"), tmp_path / "state.duckdb"
+    with sending(receiver, secrets, path) as sender:
+        sender.engine.subscribe("q", EACH)
+        plain = hook(sender, "q", receiver.url("/put-back"))
+        keyed = hook(sender, "q", receiver.url("/put-back?key=abcdefghijklmnop1234"))
+        sender.outbox.change(plain.id, Endpoint.paused)
+        sender.outbox.change(keyed.id, Endpoint.paused)
+    with sending(receiver, Secrets(), path) as sender:
+        for endpoint in (plain, keyed):
+            sender.outbox.change(endpoint.id, Endpoint.resumed)
+        sender.items()
+        eventually(lambda: "rotate it" in now(sender, plain).note)
+        new = sender.outbox.endpoints.rotate(plain.id)
+        sender.outbox.endpoints.rotate(keyed.id)
+        for endpoint in (plain, keyed):
+            sender.outbox.change(endpoint.id, Endpoint.resumed)
+        eventually(lambda: receiver.at("/put-back"))
+        (got,) = receiver.at("/put-back")
+        verify(new, got.headers, got.body, int(got.headers["webhook-timestamp"]))
+        eventually(lambda: "give it again" in now(sender, keyed).note)
 
 
 def test_dead_and_slow_ones_delay_nobody(receiver: Receiver) -> None:

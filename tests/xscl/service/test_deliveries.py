@@ -223,3 +223,21 @@ def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
     at = subscribed(operator, "limited")
     refused = operator.get(f"{at}/matches?{query}")
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+
+
+def test_c4_the_service_ends_while_a_webhook_does_not_answer(
+    place: Home, receiver: Receiver
+) -> None:
+    fetching = Fetching((f"127.0.0.1:{receiver.port}",))
+    with serving(place, Settings(fetching=fetching)) as running, running.client() as client:
+        at = subscribed(client, "stuck")
+        endpoint = made(client, at, kind="webhook", url=receiver.does("/stuck", "hang"))
+        send(client, 1)
+        eventually(lambda: len(receiver.at("/stuck")) == 1)
+    assert place.holder() is None
+    receiver.does("/stuck", status(204))
+    with serving(place, Settings(fetching=fetching)) as running, running.client() as client:
+        eventually(lambda: len(receiver.at("/stuck")) == 2)
+        one = f"{at}/endpoints/{endpoint['id']}"
+        eventually(lambda: client.get(one).json()["position"] == 1)
+    assert len(set(receiver.ids("/stuck"))) == 1
