@@ -172,6 +172,7 @@ class Service:
             try:
                 server.start()
                 self.address = server.address
+                _log.info("requests are taken", extra={"address": server.address})
                 self._on_listening(server.address)
                 yield
             finally:

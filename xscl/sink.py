@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
@@ -69,7 +70,16 @@ class EngineSink:
         if self.attempts.begin(batch.segment, self.engine.segment):
             poison = poisonous(documents)
             _warn(documents, poison)
+        began = time.perf_counter()
         matches = self.engine.push(documents, source=batch, parts=parts, poison=poison)
+        _log.info(
+            "a batch was pushed",
+            extra={
+                "documents": len(documents),
+                "segment": batch.segment,
+                "seconds": round(time.perf_counter() - began, 4),
+            },
+        )
         reached("committed")
         self.on_matches(matches)
         self.engine.tell()
