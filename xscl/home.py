@@ -7,6 +7,7 @@
     patterns/      what Spark's tasks shred documents with
     spark/         the log of Spark and the launcher of Java
     files/         matches that are delivered to files (`xscl.delivery.file`)
+    attempt        the batch that is being pushed (`xscl.poison`)
     status.json    what the running service last said of itself
     lock           the number of the process that uses the directory
 
@@ -46,6 +47,7 @@ _PARTS = frozenset(
         "patterns",
         "spark",
         "files",
+        "attempt",
         "status.json",
         "lock",
     }
@@ -109,6 +111,10 @@ class Home:
     @property
     def files(self) -> Path:
         return self.path / "files"
+
+    @property
+    def attempt(self) -> Path:
+        return self.path / "attempt"
 
     @property
     def status(self) -> Path:

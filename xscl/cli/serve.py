@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from xscl.cli.output import complain, match_row, match_text, say, say_json
 from xscl.delivery.mail import mail_server
 from xscl.demo import demonstrate
 from xscl.following import Fetching
+from xscl.logs import LogFormat, logging_to
 from xscl.matches import Matches
 from xscl.serve import Service, Serving, stopped_by_signals
 from xscl.service.installation import Settings
@@ -79,6 +81,14 @@ def serve(
             help="The mail server: smtp+starttls://user:password@host:587/from@address.",
         ),
     ] = None,
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(
+            "--log-format",
+            envvar="XSCL_LOG_FORMAT",
+            help="Write every event as one line to standard error, not only warnings.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.
@@ -118,7 +128,8 @@ def serve(
     complain(
         f"serving from {data} ({'without Spark' if no_spark else 'starting Spark'}); Ctrl-C stops"
     )
-    with stopped_by_signals(service.stop):
+    log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
+    with log, stopped_by_signals(service.stop):
         service.run()
     complain("stopped")
 
