@@ -123,7 +123,9 @@ def serve(
     )
     service = Service(
         *(home(data), serving, printer(as_json, notify_history)),
-        on_listening=lambda address: complain(f"the API is at {address}/v1, described at /docs"),
+        on_listening=lambda address: complain(
+            f"the page is at {address}/, the API at {address}/v1, described at /docs"
+        ),
     )
     complain(
         f"serving from {data} ({'without Spark' if no_spark else 'starting Spark'}); Ctrl-C stops"
