@@ -82,8 +82,7 @@ class Intake:
                     now = t1
                     if t1 > soonest:
                         clock.arrivals, clock.now = arrival, now
-                        self._close_due()
-                        soonest = self._soonest()
+                        soonest = self._close_due(now)
         finally:
             clock.arrivals, clock.now = max(arrival, clock.arrivals), max(now, clock.now)
             for lane in self._plan.lanes.values():
@@ -92,14 +91,18 @@ class Intake:
 
     def _soonest(self) -> int:
         """Return the time of the clock beyond which some lane has something to do."""
-        return min([lane.due + lane.lateness for lane in self._plan.lanes.values()], default=END)
+        soonest = END
+        for lane in self._plan.lanes.values():
+            if lane.due + lane.lateness < soonest:
+                soonest = lane.due + lane.lateness
+        return soonest
 
-    def _close_due(self) -> None:
-        """Close the epochs that the clock has passed where something waits for it."""
-        now = self._clock.now
+    def _close_due(self, now: int) -> int:
+        """Close the epochs that the clock has passed where something waits; return `_soonest`."""
         for lane in self._plan.lanes.values():
             if lane.due < now - lane.lateness:
                 lane.close(now - lane.lateness)
+        return self._soonest()
 
     def close_epochs(self) -> None:
         """Close the epochs that the clock has passed."""

@@ -161,13 +161,15 @@ class Lane:
         """Have an m-op drop dead instances when everything up to a time is closed."""
         self._serial += 1
         heappush(self._evictions, (time, self._serial, mop))
-        self.due = min(self.due, time)
+        if time < self.due:
+            self.due = time
 
     def fire_at(self, deadline: int, mop: Timed) -> None:
         """Have an m-op fire at a deadline, also when nothing arrives any more."""
         self._serial += 1
         heappush(self._timers, (deadline, self._serial, mop))
-        self.due = min(self.due, deadline)
+        if deadline < self.due:
+            self.due = deadline
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -205,8 +207,10 @@ class Lane:
         while self._evictions and self._evictions[0][0] < self.closed:
             self.changed = True
             heappop(self._evictions)[2].evict(self.closed)
-        eviction = self._evictions[0][0] if self._evictions else END
-        self.due = min(self._next_epoch(), eviction)
+        self.due = epochs[0] if epochs else END
+        for heap in (self._timers, self._evictions):
+            if heap and heap[0][0] < self.due:
+                self.due = heap[0][0]
 
     def pass_to(self, watermark: int) -> None:
         """Note that epochs are closed in which nothing waited."""
