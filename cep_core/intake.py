@@ -48,6 +48,7 @@ class Intake:
         streams, clock = self._streams, self._clock
         by_name, tallies, remembered = streams.by_name, streams.rates.counts, streams.widest > 0
         arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
+        lanes = tuple(self._plan.lanes.values())
         try:
             for event in events:
                 name, values, t0, t1, _ = event if type(event) is Event else _NO_EVENT
@@ -76,7 +77,9 @@ class Intake:
                     streams.remember(row, (base.name,))
                     for port in listening or ():
                         port.receive(row, base.members)
-                    soonest = self._soonest()
+                    for lane in lanes:
+                        if lane.due + lane.lateness < soonest:
+                            soonest = lane.due + lane.lateness
                 arrival += 1
                 if t1 > now:
                     now = t1

@@ -230,30 +230,31 @@ class Lane:
         return min(row, timer)
 
     def _process(self, time: int) -> None:
+        """Do the parts of an epoch; one that fails does not keep the others from their turn.
+
+        So no m-op is left in the middle of an epoch, and the engine goes on after it.
+        """
         self.changed = True
-        self.now = time
-        self.closed = time
+        self.now = self.closed = time
         self.clock.closing = time + self.lateness
         faults: list[Exception] = []
         try:
-            self._work(time, faults)
+            if self._epochs and self._epochs[0] == time:
+                heappop(self._epochs)
+                for port, row, members in self._rows.pop(time):
+                    try:
+                        port.receive(row, members)
+                    except Exception as fault:
+                        faults.append(fault)
+            if self._touched or self._barriers or self._timers or self._batch.prompt:
+                self._work(time, faults)
         finally:
             self.now = self.clock.closing = None
         if faults:
             raise faults[0]
 
     def _work(self, time: int, faults: list[Exception]) -> None:
-        """Do the parts of an epoch; one that fails does not keep the others from their turn.
-
-        So no m-op is left in the middle of an epoch, and the engine goes on after it.
-        """
-        if self._epochs and self._epochs[0] == time:
-            heappop(self._epochs)
-            for port, row, members in self._rows.pop(time):
-                try:
-                    port.receive(row, members)
-                except Exception as fault:
-                    faults.append(fault)
+        """Do what comes after the rows of an epoch: barriers, timers, ends."""
         if self._barriers or self._batch.prompt:
             self._flush_all(time, faults)
         while self._timers and self._timers[0][0] <= time:
