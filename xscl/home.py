@@ -8,6 +8,7 @@
     spark/         the log of Spark and the launcher of Java
     files/         matches that are delivered to files (`xscl.delivery.file`)
     status.json    what the running service last said of itself
+    xscl.toml      options of commands, if somebody wrote one (`xscl.cli.settings`)
     lock           the number of the process that uses the directory
 
 One process at a time uses a data directory: it holds a lock on the file
@@ -47,6 +48,7 @@ _PARTS = frozenset(
         "spark",
         "files",
         "status.json",
+        "xscl.toml",
         "lock",
     }
 )

@@ -382,6 +382,26 @@ class Store:
             self._file = None
 
 
+def inspect(path: Path) -> tuple[int, Seen]:
+    """Return the version of a database and how far it has come; writes nothing.
+
+    Raises StoreError if it cannot be read.  Nobody may have it open.
+    """
+    quoted = str(path).replace("'", "''")
+    with closing(duckdb.connect(":memory:")) as connection:
+        try:
+            connection.execute(f"ATTACH '{quoted}' AS store (READ_ONLY); USE store")
+            found = connection.execute(
+                "SELECT (SELECT value FROM state.meta WHERE key = 'version'), id,"
+                " (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
+                " FROM mark.store"
+            ).fetchall()
+        except duckdb.Error as error:
+            raise told(path, error) from error
+    ((version, store, commits),) = found
+    return int(version), Seen(store, int(commits))
+
+
 def _connect(path: Path | None) -> duckdb.DuckDBPyConnection:
     """Return a connection that reaches nothing but its own database.
 
