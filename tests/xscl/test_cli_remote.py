@@ -210,7 +210,7 @@ def test_what_is_pushed_is_taken_in_and_its_matches_are_told(both: Both) -> None
 
 
 def test_matches_are_told_of_what_is_pushed(both: Both) -> None:
-    lines = [{"id": f"p{i}", "timestamp": 10**15 + i, "xml": BOOK} for i in range(2)]
+    lines = [{"id": f"p{i}", "timestamp": 1_715_100_000_000_000 + i, "xml": BOOK} for i in range(2)]
     path = Path(both.document("push.jsonl"))
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     for done in both.ask("subscribe", "again", "M//book[./title->t] JOIN{t=u, 1 d} M//*[./*->u]"):
