@@ -9,6 +9,7 @@
     files/         matches that are delivered to files (`xscl.delivery.file`)
     attempt        the batch that is being pushed (`xscl.poison`)
     status.json    what the running service last said of itself
+    xscl.toml      options of commands, if somebody wrote one (`xscl.cli.settings`)
     lock           the number of the process that uses the directory
 
 One process at a time uses a data directory: it holds a lock on the file
@@ -49,6 +50,7 @@ _PARTS = frozenset(
         "files",
         "attempt",
         "status.json",
+        "xscl.toml",
         "lock",
     }
 )

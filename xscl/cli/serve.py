@@ -35,7 +35,10 @@ WORKERS = min(3, (os.cpu_count() or 1) - 1)
 """As many as there are other cores, but each has a copy of the patterns."""
 
 NoSpark = Annotated[
-    bool, typer.Option("--no-spark", help="Take documents from the spool in this process.")
+    bool,
+    typer.Option(
+        "--no-spark", envvar="XSCL_NO_SPARK", help="Take documents from the spool in this process."
+    ),
 ]
 
 
@@ -43,7 +46,7 @@ def serve(
     data: Data = DATA,
     no_spark: NoSpark = False,
     master: Annotated[
-        str, typer.Option("--master", help="The Spark master to run on.")
+        str, typer.Option("--master", envvar="XSCL_MASTER", help="The Spark master to run on.")
     ] = "local[*]",
     host: Annotated[
         str, typer.Option("--host", envvar="XSCL_HOST", help="The address to listen on.")
