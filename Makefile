@@ -5,10 +5,10 @@ PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check
 VERSION = import sys; print(sys.version_info[:2])
 
 .NOTPARALLEL:
-.PHONY: help setup demo test test-slow fmt bench golden build
+.PHONY: help setup demo test test-slow fmt bench golden reliability build
 
 help:
-	@echo "make demo | test | test-slow | fmt | golden | bench NAME=... ARGS=... | build | setup   (ONCE=1 make demo ends by itself)"
+	@echo "make demo | test | test-slow | fmt | golden | reliability | bench NAME=... ARGS=... | build | setup   (ONCE=1 make demo ends by itself)"
 
 setup: .venv/.installed
 
@@ -53,6 +53,9 @@ bench: setup
 
 golden: setup
 	@echo "golden: comparing with the golden files" && $(BIN)/python -m pytest -vv tests/golden
+
+reliability: setup
+	@echo "reliability: promises without a test" && $(BIN)/python -m tests.reliability
 
 build: setup
 	@echo "build: a wheel in dist/" && rm -rf build && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .

@@ -48,6 +48,7 @@ class Intake:
         streams, clock = self._streams, self._clock
         by_name, tallies, remembered = streams.by_name, streams.rates.counts, streams.widest > 0
         arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
+        lanes = tuple(self._plan.lanes.values())
         try:
             for event in events:
                 name, values, t0, t1, _ = event if type(event) is Event else _NO_EVENT
@@ -76,14 +77,15 @@ class Intake:
                     streams.remember(row, (base.name,))
                     for port in listening or ():
                         port.receive(row, base.members)
-                    soonest = self._soonest()
+                    for lane in lanes:
+                        if lane.due + lane.lateness < soonest:
+                            soonest = lane.due + lane.lateness
                 arrival += 1
                 if t1 > now:
                     now = t1
                     if t1 > soonest:
                         clock.arrivals, clock.now = arrival, now
-                        self._close_due()
-                        soonest = self._soonest()
+                        soonest = self._close_due(now)
         finally:
             clock.arrivals, clock.now = max(arrival, clock.arrivals), max(now, clock.now)
             for lane in self._plan.lanes.values():
@@ -92,14 +94,18 @@ class Intake:
 
     def _soonest(self) -> int:
         """Return the time of the clock beyond which some lane has something to do."""
-        return min([lane.due + lane.lateness for lane in self._plan.lanes.values()], default=END)
+        soonest = END
+        for lane in self._plan.lanes.values():
+            if lane.due + lane.lateness < soonest:
+                soonest = lane.due + lane.lateness
+        return soonest
 
-    def _close_due(self) -> None:
-        """Close the epochs that the clock has passed where something waits for it."""
-        now = self._clock.now
+    def _close_due(self, now: int) -> int:
+        """Close the epochs that the clock has passed where something waits; return `_soonest`."""
         for lane in self._plan.lanes.values():
             if lane.due < now - lane.lateness:
                 lane.close(now - lane.lateness)
+        return self._soonest()
 
     def close_epochs(self) -> None:
         """Close the epochs that the clock has passed."""

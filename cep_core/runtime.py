@@ -161,13 +161,15 @@ class Lane:
         """Have an m-op drop dead instances when everything up to a time is closed."""
         self._serial += 1
         heappush(self._evictions, (time, self._serial, mop))
-        self.due = min(self.due, time)
+        if time < self.due:
+            self.due = time
 
     def fire_at(self, deadline: int, mop: Timed) -> None:
         """Have an m-op fire at a deadline, also when nothing arrives any more."""
         self._serial += 1
         heappush(self._timers, (deadline, self._serial, mop))
-        self.due = min(self.due, deadline)
+        if deadline < self.due:
+            self.due = deadline
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -205,8 +207,10 @@ class Lane:
         while self._evictions and self._evictions[0][0] < self.closed:
             self.changed = True
             heappop(self._evictions)[2].evict(self.closed)
-        eviction = self._evictions[0][0] if self._evictions else END
-        self.due = min(self._next_epoch(), eviction)
+        self.due = epochs[0] if epochs else END
+        for heap in (self._timers, self._evictions):
+            if heap and heap[0][0] < self.due:
+                self.due = heap[0][0]
 
     def pass_to(self, watermark: int) -> None:
         """Note that epochs are closed in which nothing waited."""
@@ -226,30 +230,31 @@ class Lane:
         return min(row, timer)
 
     def _process(self, time: int) -> None:
+        """Do the parts of an epoch; one that fails does not keep the others from their turn.
+
+        So no m-op is left in the middle of an epoch, and the engine goes on after it.
+        """
         self.changed = True
-        self.now = time
-        self.closed = time
+        self.now = self.closed = time
         self.clock.closing = time + self.lateness
         faults: list[Exception] = []
         try:
-            self._work(time, faults)
+            if self._epochs and self._epochs[0] == time:
+                heappop(self._epochs)
+                for port, row, members in self._rows.pop(time):
+                    try:
+                        port.receive(row, members)
+                    except Exception as fault:
+                        faults.append(fault)
+            if self._touched or self._barriers or self._timers or self._batch.prompt:
+                self._work(time, faults)
         finally:
             self.now = self.clock.closing = None
         if faults:
             raise faults[0]
 
     def _work(self, time: int, faults: list[Exception]) -> None:
-        """Do the parts of an epoch; one that fails does not keep the others from their turn.
-
-        So no m-op is left in the middle of an epoch, and the engine goes on after it.
-        """
-        if self._epochs and self._epochs[0] == time:
-            heappop(self._epochs)
-            for port, row, members in self._rows.pop(time):
-                try:
-                    port.receive(row, members)
-                except Exception as fault:
-                    faults.append(fault)
+        """Do what comes after the rows of an epoch: barriers, timers, ends."""
         if self._barriers or self._batch.prompt:
             self._flush_all(time, faults)
         while self._timers and self._timers[0][0] <= time:

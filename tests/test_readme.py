@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import xscl
+from xscl.gallery import cases
 
 README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 
@@ -55,3 +56,16 @@ def test_the_python_examples_print_what_they_say(code: str, output: str) -> None
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "README.md", "exec"), {})
     assert printed.getvalue() == output
+
+
+def test_it_begins_with_a_picture_and_a_query_of_the_gallery() -> None:
+    opening = README[: README.index("## ")]
+    (picture,) = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", opening)
+    assert (Path(__file__).parents[1] / picture).stat().st_size < 200_000
+    queries = [block.strip() for block in re.findall(r"```xscl\n(.*?)```", README, re.DOTALL)]
+    assert len(queries) == 1
+    assert queries[0] in {case.query for case in cases()}  # which tests/xscl/test_gallery.py runs
+
+
+def test_its_opening_fits_two_screens() -> None:
+    assert README[: README.index("## In Python")].count("\n") <= 60

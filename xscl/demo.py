@@ -20,6 +20,7 @@ from xscl.home import Home, HomeError
 from xscl.matches import Matches
 from xscl.samples import STEPS, Sample, feeds, subscriptions
 from xscl.serve import Service, Serving, stopped_by_signals
+from xscl.service.installation import Settings
 from xscl.status import Status, status
 
 EVERY = 1
@@ -112,7 +113,7 @@ def demonstrate(
 ) -> Status:
     """Run the demonstration in a new data directory, and return its figures at the end.
 
-    It ends by itself with `once`, else with SIGINT or SIGTERM.
+    It ends by itself with `once`, else with SIGINT or SIGTERM; then there is a page, too.
     """
     if home.exists():
         raise HomeError(
@@ -125,7 +126,13 @@ def demonstrate(
             server.begun.set()
             on_matches(matches)
 
-        service = Service(home, Serving(spark=spark, look=EVERY / 4, fetching=fetching), listen)
+        settings = None if once else Settings(port=0, fetching=fetching)
+        service = Service(
+            home,
+            Serving(spark=spark, look=EVERY / 4, fetching=fetching, listen=settings),
+            listen,
+            lambda address: tell(f"the page is at {address}/"),
+        )
         with stopped_by_signals(service.stop):
             _register(home, server)
             tell(

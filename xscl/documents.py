@@ -124,6 +124,13 @@ class Documents:
             self._remember(accepted)
         return accepted
 
+    def refuse_poison(self, documents: Sequence[Document]) -> None:
+        """Record documents of which a process has died that read them; they are not read."""
+        error = DocumentError("a process ended while it read the document", reason_code="poison")
+        rows = (_refused(document, error, self.clock) for document in documents)
+        if refused := {(row[1], row[6]): row for row in rows}:
+            self._keep_refused(refused)
+
     def _remember(self, accepted: Sequence[Accepted]) -> None:
         """Have at hand what matches need to know of documents that have just come."""
         for one in accepted:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import lru_cache
 from pathlib import Path
@@ -438,6 +438,7 @@ class Engine:
         strict: bool = False,
         source: Batch | tuple[str, int] | None = None,
         parts: Sequence[Part | None] = (),
+        poison: Collection[int] = (),
     ) -> Matches:
         """Take a batch of documents in and return the matches that it completes, committed.
 
@@ -445,9 +446,14 @@ class Engine:
         `strict` it raises, and nothing of the batch is taken).  `source` is
         the (query id, batch id) of a consumer: a batch that was seen before
         changes nothing.  `parts` are the witnesses of documents that were
-        shredded elsewhere, with patterns that `publish_patterns` left there.
+        shredded elsewhere, with patterns that `publish_patterns` left there.  The documents at
+        the places in `poison` are not read, but recorded as rejected.
         """
         documents = (documents,) if isinstance(documents, Document) else tuple(documents)
+        poisoned = [documents[at] for at in sorted(poison)]
+        if poison:
+            parts = [part for at, part in enumerate(parts) if at not in poison]
+            documents = tuple(one for at, one in enumerate(documents) if at not in poison)
         if strict:
             check(documents)
         laps = Laps(self.pace)
@@ -456,6 +462,7 @@ class Engine:
             self._laps = laps
             if source is not None and not self._ledger.enter(Batch(*source)):
                 return self._expand(_RESULTS.empty_table())
+            self._documents.refuse_poison(poisoned)
             if not parts:
                 network = self._network
                 parts = self._workers.parts(network.automaton, network.changes, documents)

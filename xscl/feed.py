@@ -168,7 +168,8 @@ def check_url(url: str) -> None:
         valid = False
     if not valid or " " in url:
         hint = "it begins with http:// or https://"
-        raise FeedsError(f"{url[:200]!r} is no address of a feed", hint=hint)
+        told = _SECRET.sub(rf"\1{HIDDEN}", re.sub(r"//[^/]*@", "//", url))
+        raise FeedsError(f"{told[:200]!r} is no address of a feed", hint=hint)
 
 
 def feed_key(url: str) -> str:

@@ -7,7 +7,9 @@
     patterns/      what Spark's tasks shred documents with
     spark/         the log of Spark and the launcher of Java
     files/         matches that are delivered to files (`xscl.delivery.file`)
+    attempt        the batch that is being pushed (`xscl.poison`)
     status.json    what the running service last said of itself
+    xscl.toml      options of commands, if somebody wrote one (`xscl.cli.settings`)
     lock           the number of the process that uses the directory
 
 One process at a time uses a data directory: it holds a lock on the file
@@ -46,7 +48,9 @@ _PARTS = frozenset(
         "patterns",
         "spark",
         "files",
+        "attempt",
         "status.json",
+        "xscl.toml",
         "lock",
     }
 )
@@ -109,6 +113,10 @@ class Home:
     @property
     def files(self) -> Path:
         return self.path / "files"
+
+    @property
+    def attempt(self) -> Path:
+        return self.path / "attempt"
 
     @property
     def status(self) -> Path:

@@ -34,6 +34,7 @@ from xscl.following import Fetching, keep_polling, prepare
 from xscl.home import SERVICE, Home
 from xscl.matches import Matches
 from xscl.pipeline import Consumer, DirectConsumer
+from xscl.poison import Attempts
 from xscl.retention import asked
 from xscl.secrets import NAME, secrets_in
 from xscl.service.installation import Settings, installed
@@ -171,6 +172,7 @@ class Service:
             try:
                 server.start()
                 self.address = server.address
+                _log.info("requests are taken", extra={"address": server.address})
                 self._on_listening(server.address)
                 yield
             finally:
@@ -188,7 +190,8 @@ class Service:
     def _consuming(self, engine: Engine, spool: Spool) -> Iterator[Consumer]:
         """Make the consumer, with a Spark session for as long as it is needed."""
         hold = partial(self.room.wait, self._stopping)
-        with EngineSink(engine, self._hand_on, hold) as sink:
+        attempts = Attempts(self._home.attempt)
+        with EngineSink(engine, self._hand_on, hold, attempts) as sink:
             if self._serving.spark:
                 with self._through_spark(spool, sink) as consumer:
                     yield consumer

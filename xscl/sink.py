@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import logging
+import time
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
 
 from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.engine import Engine
 from xscl.ledger import Batch
 from xscl.matches import Matches
+from xscl.poison import Attempts, poisonous
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.portions import Part
+
+_log = logging.getLogger(__name__)
+
+
+def _warn(documents: Sequence[Document], poison: Collection[int]) -> None:
+    """Tell the log of documents that are set aside."""
+    for at in sorted(poison):
+        _log.error(
+            "the document %r is set aside: a process ended while it read it", documents[at].id
+        )
 
 
 def _go_on() -> None:
@@ -27,12 +40,13 @@ class EngineSink:
     """Pushes batches under their key in the ledger, and passes on the matches after the commit.
 
     Within a `with` each match is passed on at least once, whatever process it took.  `hold` is
-    called before each batch, and may wait.
+    called before each batch, and may wait.  `attempts` says whether a process died of a batch.
     """
 
     engine: Engine
     on_matches: Callable[[Matches], None] = _ignore
     hold: Callable[[], None] = _go_on
+    attempts: Attempts = field(default_factory=Attempts)
 
     def __enter__(self) -> EngineSink:
         """Pass on what was committed, but perhaps not passed on, before the last process ended."""
@@ -52,7 +66,20 @@ class EngineSink:
         """Take a batch in; one that the ledger has changes nothing and matches nothing."""
         self.hold()
         reached("batch_read")
-        matches = self.engine.push(documents, source=batch, parts=parts)
+        poison: frozenset[int] = frozenset()
+        if self.attempts.begin(batch.segment, self.engine.segment):
+            poison = poisonous(documents)
+            _warn(documents, poison)
+        began = time.perf_counter()
+        matches = self.engine.push(documents, source=batch, parts=parts, poison=poison)
+        _log.info(
+            "a batch was pushed",
+            extra={
+                "documents": len(documents),
+                "segment": batch.segment,
+                "seconds": round(time.perf_counter() - began, 4),
+            },
+        )
         reached("committed")
         self.on_matches(matches)
         self.engine.tell()

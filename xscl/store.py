@@ -170,11 +170,8 @@ class Store:
         """
         size = path.stat().st_size
         ((used,),) = self.fetch("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
-        for schema, table in self.fetch(
-            "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary"
-        ):
-            read = "doc" if table == "text" and size > READ_WHOLE else "rows"
-            self.fetch(f'SELECT bit_xor(hash({read})) FROM "{schema}"."{table}" rows')
+        for schema, table in self.fetch(_TABLES):
+            self.fetch(_reading(schema, table, size))
         # Blocks that were read stay in memory up to its limit: give them back.
         self.fetch(f"SET memory_limit = '{(int(used) >> 20) + 32} MiB'")
         self.fetch("RESET memory_limit")
@@ -380,6 +377,37 @@ class Store:
         if self._own and self._file is not None:
             self._file.release()
             self._file = None
+
+
+_TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary"
+
+
+def _reading(schema: str, table: str, size: int) -> str:
+    """Return what reads all blocks of a table in a database of so many bytes."""
+    read = "doc" if table == "text" and size > READ_WHOLE else "rows"
+    return f'SELECT bit_xor(hash({read})) FROM "{schema}"."{table}" rows'
+
+
+def inspect(path: Path) -> tuple[int, Seen]:
+    """Return the version of a database and how far it has come, after reading all of it.
+
+    Writes nothing.  Raises StoreError if it cannot be read.  Nobody may have it open.
+    """
+    quoted = str(path).replace("'", "''")
+    with closing(duckdb.connect(":memory:")) as connection:
+        try:
+            connection.execute(f"ATTACH '{quoted}' AS store (READ_ONLY); USE store")
+            found = connection.execute(
+                "SELECT (SELECT value FROM state.meta WHERE key = 'version'), id,"
+                " (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
+                " FROM mark.store"
+            ).fetchall()
+            for schema, table in connection.execute(_TABLES).fetchall():
+                connection.execute(_reading(schema, table, path.stat().st_size)).fetchall()
+        except duckdb.Error as error:
+            raise told(path, error) from error
+    ((version, store, commits),) = found
+    return int(version), Seen(store, int(commits))
 
 
 def _connect(path: Path | None) -> duckdb.DuckDBPyConnection:

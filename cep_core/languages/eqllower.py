@@ -38,18 +38,14 @@ from cep_core.expressions import (
     Duration,
     Expression,
     Function,
-    Items,
-    Latest,
     Or,
     Time,
 )
 from cep_core.languages.eqlparts import (
     OWN_BEGIN,
     OWN_END,
-    Found,
     Part,
     Piece,
-    Place,
     across,
     all_stored,
     bound,
@@ -58,9 +54,28 @@ from cep_core.languages.eqlparts import (
     now,
     older,
     rank_of,
-    read_before,
     shifted,
     within,
+)
+from cep_core.languages.eqlruns import (
+    at_first,
+    at_step,
+    beginning,
+    following,
+    is_collected,
+    layout_of_run,
+    own_time,
+    run_of,
+)
+from cep_core.languages.eqlunions import (
+    are_alike,
+    history_label,
+    items_of,
+    kind_of,
+    label_of,
+    layout_of,
+    optional_of,
+    value_of,
 )
 from cep_core.rewrite.limits import Limit, Limits, limits_of
 from cep_core.rewrite.pattern import (
@@ -207,19 +222,19 @@ class Lowering:
         asked = above.also(reads | present, above.history and not single)
         parts = [self.part(leaf, asked) for leaf in leaves]
         history = asked.history
-        if _are_alike(parts, asked):
+        if not history and are_alike(parts, asked.reads):
             by_alike = dict(zip(map(id, leaves), [part.node for part in parts], strict=True))
             return self._united(pattern, by_alike, parts[0])
-        layout = _layout(asked.reads, parts)
+        layout = layout_of(asked.reads, parts)
         aliases: frozenset[str] = frozenset().union(*(part.aliases for part in parts))
-        labels = [*map(_label_of, layout), *([_history_of(aliases)] if history else [])]
+        labels = [*map(label_of, layout), *([history_label(aliases)] if history else [])]
         nodes = [self._aligned(part, layout, labels, history) for part in parts]
         pieces = (Piece(OWN_END), Piece(OWN_BEGIN))
         values: dict[Ref, Expression] = {ref: Column(2, i) for i, ref in enumerate(layout)}
         made = Part(
             *(nodes[0], values, pieces, tuple(labels), aliases),
             iterated=frozenset().union(*(one.iterated for one in parts)),
-            optional=_optional(parts),
+            optional=optional_of(parts),
             mixed=frozenset().union(*(one.mixed for one in parts)),
         )
         if history:
@@ -238,8 +253,8 @@ class Lowering:
 
     def _aligned(self, part: Part, layout: list[Ref], labels: list[str], history: bool) -> Node:
         """Return an alternative under the schema of all."""
-        values = [_value_of(ref, part) for ref in layout]
-        kinds: list[type] = [_kind_of(ref) for ref in layout]
+        values = [value_of(ref, part) for ref in layout]
+        kinds: list[type] = [kind_of(ref) for ref in layout]
         if history:
             values.append(joined(part.history))
             kinds.append(tuple)
@@ -367,28 +382,28 @@ class Lowering:
         asked = above.reads | reads | begins
         composite = not is_single(inner)
         nested = tuple(limit for limit in above.limits if limit.alias is None)
-        items = {_items_of(ref) for ref in asked if ref.kind != "items"}
+        items = {items_of(ref) for ref in asked if ref.kind != "items"}
         part = self.part(inner, Above(asked | items, above.history or composite, nested))
-        layout = [ref for ref in _run_layout(asked, part) if _own_time(ref, part) is None]
-        run = _run(part, layout, above.history)
-        first = conjunction(bound(conditions, _first(part)))
+        layout = [ref for ref in layout_of_run(asked, part) if own_time(ref, part) is None]
+        run = run_of(part, layout, above.history)
+        first = conjunction(bound(conditions, at_first(part)))
         events = part.node if first == TRUE else algebra.select(part.node, first, self._functions)
         begun: Node = algebra.project(
             events,
-            list(zip(run.labels, _beginning(part, layout, above.history), strict=True)),
+            list(zip(run.labels, beginning(part, layout, above.history), strict=True)),
             self._functions,
             nulls=[
-                *(tuple if _is_collected(ref, part) else ref.of for ref in layout),
+                *(tuple if is_collected(ref, part) else ref.of for ref in layout),
                 *([tuple] if above.history else []),
             ],
         )
         limits = [_lasting(run, one) for one in above.limits if _is_known(one, part)]
-        filters = (*bound(pattern.filters, _step(run, part)), *limits)
+        filters = (*bound(pattern.filters, at_step(run, part)), *limits)
         run = replace(run, node=begun)
         going: Node = algebra.repeat(
             *(self._unless(run, others).node, part.node, conjunction(filters)),
-            conjunction(bound(pattern.tests, _step(run, part))),
-            _following(part, layout, above.history),
+            conjunction(bound(pattern.tests, at_step(run, part))),
+            following(part, layout, above.history),
             rank_of(part.history),
             [self._guard(run, other) for other in others],
             self._functions,
@@ -461,79 +476,6 @@ def _require_past(other: Except, left: Pattern, inner: Next) -> None:
             )
 
 
-# -- layouts -------------------------------------------------------------------------------
-
-
-def _layout(reads: Refs, parts: Sequence[Part]) -> list[Ref]:
-    """Return what the rows of a union have to hold, in an order of its own."""
-    wanted: set[Ref] = set()
-    for part in parts:
-        optional = replace(part, optional=_optional(parts))
-        wanted |= all_stored(reads, optional)
-    return sorted(wanted, key=lambda ref: ref[:3])
-
-
-def _optional(parts: Sequence[Part]) -> frozenset[str]:
-    """Return the aliases that a row of a union need not have: not all alternatives have them."""
-    every = frozenset.intersection(*(part.aliases for part in parts))
-    own: frozenset[str] = frozenset().union(*(part.aliases | part.optional for part in parts))
-    return own - every | frozenset().union(*(part.optional for part in parts))
-
-
-def _are_alike(parts: Sequence[Part], above: Above) -> bool:
-    """Return whether the rows of all alternatives are the same, and have what is read of them."""
-    first = parts[0]
-    read = {ref for ref in above.reads if ref.alias in first.aliases}
-    return (
-        not above.history
-        and all(ref in first.values or ref.kind in ("prev", "all") for ref in read)
-        and all(
-            (one.values, one.labels, one.node.schema)
-            == (first.values, first.labels, first.node.schema)
-            for one in parts[1:]
-        )
-    )
-
-
-def _value_of(ref: Ref, part: Part) -> Expression:
-    """Return what an alternative has for a reference; null or no items if it lacks the alias."""
-    if ref.alias not in part.aliases:
-        return Items(()) if _kind_of(ref) is tuple else Constant(None)
-    if ref.kind == "items" and ref not in part.values:
-        return Items((part.values[_item_of(ref)],))
-    return part.values[ref]
-
-
-def _items_of(ref: Ref) -> Ref:
-    """Return the reference to the tuple of a value: empty if there is none."""
-    attribute = f"#{ref.kind}" if ref.kind in ("begin", "end") else ref.attribute
-    return Ref("items", ref.alias, attribute, ref.of)
-
-
-def _item_of(ref: Ref) -> Ref:
-    """Return the reference to the value of a tuple."""
-    match ref.attribute:
-        case "#begin":
-            return Ref("begin", ref.alias)
-        case "#end":
-            return Ref("end", ref.alias)
-        case _:
-            return ref._replace(kind="field")
-
-
-def _kind_of(ref: Ref) -> type:
-    return tuple if ref.kind in ("all", "items") else ref.of
-
-
-def _label_of(ref: Ref) -> str:
-    name = f"{ref.alias}.{ref.attribute or f'#{ref.kind}'}"
-    return f"{name}*" if _kind_of(ref) is tuple else name
-
-
-def _history_of(aliases: frozenset[str]) -> str:
-    return f"{min(aliases)}.#history"
-
-
 def _needs(part: Part, above: Above, own: Expression, kind: str) -> bool:
     """Return whether a part's own time has to be kept when it is joined."""
     stored = all_stored(above.reads, part)
@@ -555,106 +497,3 @@ def _lasting(part: Part, limit: Limit) -> Expression:
             passed = Arithmetic("-", Time(2, "end"), older(begin))
     found = tuple([Compare("<=", passed, time) for time in limit.times])
     return found[0] if len(found) == 1 else Or(found)
-
-
-# -- runs ----------------------------------------------------------------------------------
-
-
-def _run_layout(reads: Refs, part: Part) -> list[Ref]:
-    """Return what a run has to hold."""
-    run = replace(part, iterated=part.aliases, mixed=part.optional)
-    found = {ref for ref in all_stored(reads, run) if ref.kind != "items"}
-    return sorted(found, key=lambda ref: ref[:3])
-
-
-def _own_time(ref: Ref, part: Part) -> Expression | None:
-    """Return the time of a run that needs no column: its own begin or end."""
-    own = {"begin": OWN_BEGIN, "end": OWN_END}.get(ref.kind)
-    if ref.alias in part.optional:
-        return None
-    return own if own is not None and part.values[ref] == own else None
-
-
-def _run(part: Part, layout: list[Ref], history: bool) -> Part:
-    """Return where values stand in a run.
-
-    Times of an alias that is iterated among others are tuples whose last item is what counts.
-    """
-    values: dict[Ref, Expression] = {}
-    for place, ref in enumerate(layout):
-        collected = _is_collected(ref, part) and ref.kind != "all"
-        values[ref] = Latest(Column(2, place), int) if collected else Column(2, place)
-    for ref in part.values:
-        own = _own_time(ref, part)
-        if own is not None:
-            values[ref] = own
-    labels = [f"{_label_of(ref)}{place}" for place, ref in enumerate(layout)]
-    pieces = (Piece(Column(2, len(layout)), True),) if history else ()
-    if history:
-        labels.append(_history_of(part.aliases))
-    return Part(
-        *(part.node, values, pieces, tuple(labels), part.aliases),
-        iterated=part.aliases,
-        optional=part.optional,
-        mixed=part.optional,
-    )
-
-
-def _is_collected(ref: Ref, part: Part) -> bool:
-    """Return whether a run has a tuple of what its events have."""
-    return ref.kind == "all" or (ref.kind in ("begin", "end") and ref.alias in part.optional)
-
-
-def _items(ref: Ref, part: Part) -> Expression:
-    """Return the tuple of what one event adds to a run."""
-    items = _items_of(ref)
-    return (
-        part.values[items] if ref.alias in part.optional else Items((part.values[_item_of(items)],))
-    )
-
-
-def _beginning(part: Part, layout: list[Ref], history: bool) -> list[Expression]:
-    """Return the columns of a run of one event, over the event."""
-    found = [_items(ref, part) if _is_collected(ref, part) else part.values[ref] for ref in layout]
-    return [*found, *([joined(part.history)] if history else [])]
-
-
-def _following(part: Part, layout: list[Ref], history: bool) -> list[Expression]:
-    """Return the columns of a run with one event more: the run is side 1, the event side 2."""
-    found: list[Expression] = []
-    for place, ref in enumerate(layout):
-        before = Column(1, place)
-        match ref.kind:
-            case "begin" if _is_collected(ref, part):
-                found.append(Arithmetic("+", _items(ref, part), before))
-            case "all" | "end" if _is_collected(ref, part):
-                found.append(Arithmetic("+", before, _items(ref, part)))
-            case "begin":
-                found.append(before)
-            case _:
-                found.append(part.values[ref])
-    if history:
-        found.append(Arithmetic("+", joined(part.history), Column(1, len(layout))))
-    return found
-
-
-def _first(part: Part) -> Place:
-    """Return what references read at the first event of a run: nothing was before it."""
-    return lambda ref: None if ref.kind in ("prev", "all") else now(part)(ref)
-
-
-def _step(run: Part, part: Part) -> Place:
-    """Return what references read when a run meets an event."""
-
-    def place(ref: Ref) -> Found | None:
-        if ref.kind in ("begin", "end") and ref.alias in part.optional:
-            own = run.values[ref]
-            assert isinstance(own, Latest)
-            past, added = older(own.operand), part.values[_items_of(ref)]
-            both = (added, past) if ref.kind == "begin" else (past, added)
-            return Found(Latest(Arithmetic("+", *both), int))
-        if ref.kind in ("prev", "all", "begin"):
-            return read_before(ref, run, lambda one: older(run.values[one]))
-        return now(part)(ref)
-
-    return place

@@ -299,7 +299,7 @@ def holding(cases: int, shrink: bool = True) -> settings:
 
 @pytest.mark.parametrize(
     ("latenesses", "late", "cases"),
-    [((0,), 0, 400), ((0, 0, 1, 3), 2, 600)],
+    [((0,), 0, 320), ((0, 0, 1, 3), 2, 350)],
     ids=["in order", "late"],
 )
 def test_the_engine_agrees_with_the_definitions(
@@ -338,7 +338,7 @@ def test_every_configuration_agrees(name: str) -> None:
 def test_the_order_of_arrival_within_the_lateness_changes_nothing() -> None:
     worth = Worth()
 
-    @holding(300)
+    @holding(180)
     @given(reordered_programs(), settings_of_engines())
     def agrees(orders: tuple[Program, Program], setting: Setting) -> None:
         one, other = (sum(outputs(order, setting), Counter()) for order in orders)
@@ -370,7 +370,7 @@ def finished(program: Program) -> Found:
     return found
 
 
-@holding(150)
+@holding(100)
 @given(programs(latenesses=(0, 2), late=1, changes=False), settings_of_engines())
 def test_the_cut_into_batches_changes_nothing(program: Program, setting: Setting) -> None:
     registered = [step for step in program.steps if isinstance(step, Register)]
@@ -425,7 +425,7 @@ def test_a_snapshot_keeps_an_expression_that_reads_one_part_twice() -> None:
 def test_a_restored_engine_goes_on_as_if_never_stopped() -> None:
     worth = Worth()
 
-    @holding(300)
+    @holding(180)
     @given(programs(latenesses=(0, 0, 2), late=1, restores=True), settings_of_engines())
     def agrees(program: Program, setting: Setting) -> None:
         wanted = expected(program)
@@ -436,7 +436,7 @@ def test_a_restored_engine_goes_on_as_if_never_stopped() -> None:
     worth.demand({"Restore", "Sequence", "Iterate", "WindowAggregate", "WindowJoin", "Union"})
 
 
-@holding(150)
+@holding(100)
 @given(programs(latenesses=(0, 2), late=1), settings_of_engines())
 def test_nothing_is_left_when_all_queries_are_gone(program: Program, setting: Setting) -> None:
     run = Run(program, setting)

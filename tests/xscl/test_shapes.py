@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from xscl.compile import compile_query
@@ -58,6 +58,7 @@ def filled(form: str, values: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
+@settings(max_examples=40)
 @given(cases=st.lists(constants(), min_size=1, max_size=4))
 def test_a_shape_gives_what_the_query_itself_gives(
     form: str, cases: list[dict[str, object]]

@@ -16,7 +16,7 @@ from tests.strategies import Case, cases
 from tests.xscl.test_engine_properties import run
 
 CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
-few = settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+few = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def agrees(case: Case, cuts: list[bool]) -> None:
@@ -25,7 +25,7 @@ def agrees(case: Case, cuts: list[bool]) -> None:
     assert set(found) == set(matches(case.events, case.lateness))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 @given(case=cases(), cuts=CUTS, database=st.booleans(), long=st.sampled_from((0, 1, 32)))
 def test_joining_by_what_drives_and_in_parts(
     case: Case, cuts: list[bool], database: bool, long: int

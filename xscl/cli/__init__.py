@@ -17,8 +17,9 @@ import typer
 from typer.core import TyperGroup
 
 from feeds.spool import SpoolError
-from xscl.cli import ask, backup, bulk, feeds, manage, push, read, run, serve, tokens
+from xscl.cli import ask, backup, bulk, doctor, feeds, manage, push, read, run, serve, tokens
 from xscl.cli.output import Misuse, complain, say
+from xscl.cli.settings import config, defaults
 from xscl.errors import QueryError, XsclError
 from xscl.pipeline import PipelineError
 
@@ -30,6 +31,9 @@ class Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
+            arguments = [*ctx._protected_args, *ctx.args]
+            if not {"-h", "--help"} & set(arguments):
+                ctx.default_map = defaults(config(arguments), self, os.environ)
             answer = super().invoke(ctx)
             sys.stdout.flush()
         except QueryError as error:
@@ -108,6 +112,7 @@ app.command()(read.witness)
 app.command("try")(ask.try_query)
 app.command()(ask.why)
 app.command()(read.status)
+app.command()(doctor.doctor)
 app.command()(backup.backup)
 app.command()(backup.restore)
 app.command()(serve.demo)

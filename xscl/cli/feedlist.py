@@ -15,6 +15,7 @@ import typer
 from feeds.errors import FeedError
 from feeds.opml import Outline, read_list, write_opml
 from feeds.xmlparse import DEFAULT
+from xscl.cli.feedrows import all_told
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import Misuse, clean, complain, say, say_json
 from xscl.cli.remote import Remote, reached
@@ -110,8 +111,7 @@ def export(
         if secrets:
             raise Misuse("a service writes no secret addresses", hint="stop it first")
         with service:
-            outlines, hidden = _exported(service, tag)
-            left_out = [f"{hidden} of the feeds"] if hidden else []
+            outlines, left_out = _exported(service, tag)
     else:
         at = home(data)
         at.expect()
@@ -136,11 +136,13 @@ def export(
         complain(f"{one} is left out: its address looks secret (--secrets writes it)")
 
 
-def _exported(service: Remote, tag: str | None) -> tuple[list[Outline], int]:
-    """Return the feeds that a service writes, and how many it leaves out."""
+def _exported(service: Remote, tag: str | None) -> tuple[list[Outline], list[str]]:
+    """Return the feeds that a service writes, and the shown addresses of those it leaves out."""
     answer = service.ask("GET", "/v1/feeds:export")
     found = [one for one in read_list(answer.content) if tag is None or tag in one.tags]
-    return found, int(answer.headers.get("x-left-out", "0"))
+    written = {one.url for one in found}
+    known = [one for one in all_told(service) if tag is None or tag in one["tags"]]
+    return found, [one["url"] for one in known if one["url"] not in written]
 
 
 @contextmanager

@@ -82,6 +82,7 @@ AllowAddress: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
         "--allow-address",
+        envvar="XSCL_ALLOW_ADDRESS",
         metavar="HOST:PORT",
         callback=_host_and_port,
         help="A private address that feeds may be fetched from; repeatable.",
@@ -106,6 +107,7 @@ History: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--history",
+        envvar="XSCL_HISTORY",
         metavar="DURATION",
         callback=_age,
         help="How long to keep the texts of all documents: 30d (at first), 0s, inf. It is "
@@ -117,6 +119,7 @@ KeepMatches: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--keep-matches",
+        envvar="XSCL_KEEP_MATCHES",
         metavar="DURATION",
         callback=_age,
         help="How long to keep matches: 90d (at first), inf. It is remembered.",

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from xscl.cli.output import Misuse
 from xscl.engine import Engine
+from xscl.language.parser import parse_window
 
 
 def query_text(argument: str) -> str:
@@ -23,9 +24,12 @@ def query_text(argument: str) -> str:
 
 
 def refuse_bare_duration(since: str | None) -> None:
-    """Raise Misuse for a `--since` without a unit."""
-    if since is not None and since.strip().isdecimal():
+    """Raise Misuse for a `--since` without a unit, QueryError for what is no duration."""
+    if since is None:
+        return
+    if since.strip().isdecimal():
         raise Misuse(f"--since {since} has no unit", hint=f"write '{since} d' or '{since} h'")
+    parse_window(since)
 
 
 def unknown_streams(engine: Engine, name: str) -> Iterator[str]:

@@ -223,7 +223,7 @@ def explain(
     if service is not None:
         with service:
             answer = str(of_named(service, "/v1/explain", text, sql=show_sql)["text"])
-            drawn = _query_of(service, text)
+            drawn = text if svg is None else _query_of(service, text)
     elif at.exists():
         with at.hold("explain"), Engine(at.database) as engine:
             answer, drawn = engine.explain(text, sql=show_sql), _registered(engine, text)

@@ -6,6 +6,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from xscl.cli.output import complain, match_row, match_text, say, say_json
 from xscl.delivery.mail import mail_server
 from xscl.demo import demonstrate
 from xscl.following import Fetching
+from xscl.logs import LogFormat, logging_to
 from xscl.matches import Matches
 from xscl.serve import Service, Serving, stopped_by_signals
 from xscl.service.installation import Settings
@@ -33,7 +35,10 @@ WORKERS = min(3, (os.cpu_count() or 1) - 1)
 """As many as there are other cores, but each has a copy of the patterns."""
 
 NoSpark = Annotated[
-    bool, typer.Option("--no-spark", help="Take documents from the spool in this process.")
+    bool,
+    typer.Option(
+        "--no-spark", envvar="XSCL_NO_SPARK", help="Take documents from the spool in this process."
+    ),
 ]
 
 
@@ -41,7 +46,7 @@ def serve(
     data: Data = DATA,
     no_spark: NoSpark = False,
     master: Annotated[
-        str, typer.Option("--master", help="The Spark master to run on.")
+        str, typer.Option("--master", envvar="XSCL_MASTER", help="The Spark master to run on.")
     ] = "local[*]",
     host: Annotated[
         str, typer.Option("--host", envvar="XSCL_HOST", help="The address to listen on.")
@@ -79,6 +84,14 @@ def serve(
             help="The mail server: smtp+starttls://user:password@host:587/from@address.",
         ),
     ] = None,
+    log_format: Annotated[
+        LogFormat | None,
+        typer.Option(
+            "--log-format",
+            envvar="XSCL_LOG_FORMAT",
+            help="Write every event as one line to standard error, not only warnings.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.
@@ -113,12 +126,15 @@ def serve(
     )
     service = Service(
         *(home(data), serving, printer(as_json, notify_history)),
-        on_listening=lambda address: complain(f"the API is at {address}/v1, described at /docs"),
+        on_listening=lambda address: complain(
+            f"the page is at {address}/, the API at {address}/v1, described at /docs"
+        ),
     )
     complain(
         f"serving from {data} ({'without Spark' if no_spark else 'starting Spark'}); Ctrl-C stops"
     )
-    with stopped_by_signals(service.stop):
+    log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
+    with log, stopped_by_signals(service.stop):
         service.run()
     complain("stopped")
 

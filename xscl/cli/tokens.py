@@ -9,8 +9,9 @@ from typing import Annotated
 
 import typer
 
-from xscl.cli.options import DATA, Data, Json, home
+from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import complain, instant, say, say_json, table
+from xscl.cli.remote import place, reached
 from xscl.engine import Engine
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.tokens import Tokens
@@ -28,6 +29,8 @@ def create(
     ] = None,
     label: Annotated[str, typer.Option("--label", help="What it is for.")] = "",
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Make a token and show it, this once. Without --user it is the operator's, who may do all.
@@ -36,45 +39,57 @@ def create(
     Example:
       xscl token create --user alice --label laptop
     """
-    with _opened(data, "token create") as (accounts, tokens):
-        account = THE_OPERATOR if user is None else accounts.make(user)
-        token, text = tokens.create(account, label)
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            wanted = {"user": user, "label": label}
+            made = service.ask("POST", "/v1/tokens", json=wanted).json()
+    else:
+        with _opened(data, "token create") as (accounts, tokens):
+            account = THE_OPERATOR if user is None else accounts.make(user)
+            new, text = tokens.create(account, label)
+        made = {"id": new.id, "user": account.name, "label": label, "token": text}
     if as_json:
-        say_json({"id": token.id, "user": account.name, "label": label, "token": text})
+        say_json({name: made[name] for name in ("id", "user", "label", "token")})
         return
-    say(text)
-    complain(f"the token {token.id} of {account.name}: keep it, it is not shown again")
+    say(made["token"])
+    complain(f"the token {made['id']} of {made['user']}: keep it, it is not shown again")
 
 
 @app.command("list")
-def list_(data: Data = DATA, as_json: Json = False) -> None:
+def list_(data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False) -> None:
     """List the tokens, without what proves them.
 
     \b
     Example:
       xscl token list
     """
-    home(data).expect()
-    with _opened(data, "token list") as (accounts, tokens):
-        names = {one.number: one.name for one in accounts}
-        found = tokens.of()
-    if as_json:
-        say_json(
-            [
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            found = service.get("/v1/tokens")
+    else:
+        home(data).expect()
+        with _opened(data, "token list") as (accounts, tokens):
+            names = {one.number: one.name for one in accounts}
+            found = [
                 {"id": t.id, "user": names[t.account], "label": t.label, "created": t.created}
-                for t in found
+                for t in tokens.of()
             ]
-        )
+    if as_json:
+        say_json(found)
         return
-    rows = [(t.id, names[t.account], instant(t.created), t.label) for t in found]
+    rows = [(t["id"], t["user"], instant(t["created"]), t["label"]) for t in found]
     for line in table(("ID", "USER", "CREATED", "LABEL"), rows):
         say(line)
 
 
 @app.command()
 def revoke(
-    token: Annotated[str, typer.Argument(metavar="ID", help="The id, as 'list' shows it.")],
+    which: Annotated[str, typer.Argument(metavar="ID", help="The id, as 'list' shows it.")],
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Make a token worth nothing.
@@ -83,13 +98,18 @@ def revoke(
     Example:
       xscl token revoke 3f9a01c2
     """
-    home(data).expect()
-    with _opened(data, "token revoke") as (_, tokens):
-        tokens.revoke(token)
-    if as_json:
-        say_json({"revoked": token})
+    service = reached(data, url, token)
+    if service is not None:
+        with service:
+            service.ask("DELETE", place("tokens", which))
     else:
-        say(f"revoked {token}")
+        home(data).expect()
+        with _opened(data, "token revoke") as (_, tokens):
+            tokens.revoke(which)
+    if as_json:
+        say_json({"revoked": which})
+    else:
+        say(f"revoked {which}")
 
 
 @contextmanager

@@ -152,7 +152,6 @@ def test_what_is_new_waits_in_the_bar_and_moves_nothing(browser: Browser, shop: 
 
 
 def test_matches_shown_at_once_do_not_grow_without_end(browser: Browser, shop: Shop) -> None:
-    browser.open(f"{shop.address}/?subscription=stream")
     shop.subscribe("stream", "flow//f->x")
     browser.open(f"{shop.address}/?subscription=stream")
     browser.until(browser.is_live)

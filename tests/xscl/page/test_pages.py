@@ -119,6 +119,18 @@ def test_news_is_what_came_after_a_place(shop: Shop) -> None:
     assert again.headers["X-After"] == news.headers["X-After"]
 
 
+def test_one_subscriptions_matches_are_read_by_themselves(shop: Shop) -> None:
+    asked = {"after": "0.0", "subscription": "tricky"}
+    news = shop.client.get("/matches/news", params=asked).text
+    shown = shop.client.get("/", params={"subscription": "tricky"}).text
+    for text in (news, shown):
+        names = {
+            each.text_content() for each in parsed(f"<div>{text}</div>").xpath("//article//h2")
+        }
+        assert names == {"tricky"}
+    assert shop.client.get("/", params={"subscription": "nobody's"}).status_code == 404
+
+
 def test_what_is_wrong_is_told_under_the_caret(shop: Shop) -> None:
     query = "feeds//item->a[./title->t]\n  JOIN{t = w, 1 d} feeds//item->b[./title->u]"
     answer = shop.client.post("/subscribe", data={"query": query, "do": "save", "name": "x"})

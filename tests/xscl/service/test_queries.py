@@ -212,7 +212,7 @@ def test_q9_coming_and_going_loses_nobody_anything(
     ok(operator.put("/v1/streams/ticks", json={}))
     assert put(operator, "every", "ticks//n->x").status_code == 201
     stop = threading.Event()
-    rounds = []
+    rounds: list[int] = []
 
     def churn() -> None:
         with running.client(alice.headers["Authorization"].partition(" ")[2]) as user:

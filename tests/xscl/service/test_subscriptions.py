@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import httpx
+import pytest
+
+from tests.xscl.service.conftest import code, ok
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
@@ -21,6 +26,7 @@ def test_put_get_delete(operator: httpx.Client) -> None:
         "reads": ["S"],
         "own": [],
         "publishes": None,
+        "template": made.json()["template"],
         "updates": False,
     }
     again = operator.put("/v1/subscriptions/twice", json={"query": TWICE})
@@ -39,3 +45,79 @@ def test_a_wrong_query_has_its_place(operator: httpx.Client) -> None:
     problem = wrong.json()
     assert (wrong.status_code, problem["code"]) == (422, "query")
     assert (problem["line"], problem["column"]) == (1, 17)
+
+
+def test_pages_are_whole_whatever_comes_and_goes(operator: httpx.Client) -> None:
+    rows = "".join(f'{{"name": "page-{n:03}", "query": "P//a{n}->x"}}\n' for n in range(25))
+    assert ok(operator.post("/v1/subscriptions:import", content=rows)) == {
+        "new": 25,
+        "unchanged": 0,
+    }
+    seen: list[str] = []
+    after = ""
+    while True:
+        address = f"/v1/subscriptions?limit=10&prefix=page-&after={after}"
+        page = ok(operator.get(address))
+        seen += [one["name"] for one in page["items"]]
+        if page["next"] is None:
+            break
+        after = page["next"]
+        operator.delete(f"/v1/subscriptions/{seen[-1]}")
+        operator.put("/v1/subscriptions/page-000-", json={"query": "P//b->x"})
+    assert seen == [f"page-{n:03}" for n in range(25)]
+    for name in ("page-000-", *seen):
+        operator.delete(f"/v1/subscriptions/{name}")
+
+
+def csv_of(*rows: str) -> dict[str, object]:
+    return {
+        "content": "\r\n".join(["name,query", *rows]).encode(),
+        "headers": {"Content-Type": "text/csv; charset=utf-8"},
+    }
+
+
+def test_import_is_all_or_nothing(operator: httpx.Client) -> None:
+    def send(*rows: str) -> httpx.Response:
+        return operator.post("/v1/subscriptions:import", **csv_of(*rows))  # type: ignore[arg-type]
+
+    fine = ["one,I//a->x", '"two","I//a->x JOIN{x=y, 1 h} I//b->y"']
+    wrong = send(*fine, "three,I//a[->x")
+    assert code(wrong) == (422, "query")
+    assert wrong.json()["row"] == 3
+    assert code(operator.get("/v1/subscriptions/one")) == (404, "unknown_subscription")
+    unbound = send(*fine, '"three","I//a->x JOIN{x=z, 1 h} I//b->y"').json()
+    assert (unbound["code"], unbound["row"], unbound["line"]) == ("query", 3, 1)
+    assert ok(send(*fine)) == {"new": 2, "unchanged": 0}
+    assert ok(send(*fine, "three,I//c->x")) == {"new": 1, "unchanged": 2}
+    taken = send("four,I//d->x", "two,I//e->x")
+    assert (code(taken), taken.json()["row"]) == ((409, "name_taken"), 2)
+    twice = send("five,I//d->x", "five,I//d->x")
+    assert (code(twice), twice.json()["row"]) == ((409, "name_taken"), 2)
+    for name in ("one", "two", "three"):
+        assert operator.delete(f"/v1/subscriptions/{name}").status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "row"),
+    [
+        (b'{"name": "a"}', "application/jsonl", 1),
+        (b'{"name": "a", "query": "S"}\n[1]', "application/jsonl", 2),
+        (b'{"name": "a", "query": "S"}\n{"name": 1, "query": "S"}', "application/jsonl", 2),
+        (b"nonsense", "application/jsonl", 1),
+        (b"[" * 100_000, "application/jsonl", 1),
+        (b"name\na", "text/csv", 1),
+        (b"name,query\na,S\nb,S,S", "text/csv", 2),
+        (b'name,query\n"a,S', "text/csv", 1),
+        (b"name,query\na,", "text/csv", 1),
+    ],
+)
+def test_a_wrong_row_is_named(operator: httpx.Client, body: bytes, kind: str, row: int) -> None:
+    answer = operator.post("/v1/subscriptions:import", content=body, headers={"Content-Type": kind})
+    assert code(answer) == (422, "wrong_row")
+    assert answer.json()["row"] == row
+
+
+def test_text_in_another_encoding_is_refused(operator: httpx.Client) -> None:
+    latin = json.dumps({"name": "caf\xe9", "query": "S"}, ensure_ascii=False).encode("latin-1")
+    answer = operator.post("/v1/subscriptions:import", content=latin)
+    assert code(answer) == (422, "encoding")

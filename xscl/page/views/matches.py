@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Annotated
 from urllib.parse import urlencode
 
@@ -14,11 +13,11 @@ from xscl.match import Match
 from xscl.page.cards import Shown, shown
 from xscl.page.problems import PageRoute
 from xscl.page.rendering import page
-from xscl.results import Subscription
+from xscl.pages import Page, Place
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.routes.subscriptions import PUBLIC
+from xscl.service.routes.subscriptions import PUBLIC, existing
 from xscl.service.showing import document_name
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -27,23 +26,19 @@ LIMIT = 20
 LAST = 1 << 31
 """More than the number of any subscription."""
 
-Place = Annotated[str, Query(pattern=r"^\d{1,18}\.\d{1,10}$")]
+Written = Annotated[str, Query(pattern=r"^\d{1,18}\.\d{1,10}$")]
 Name = Annotated[str, Query(max_length=500)]
 
 
 @router.get("/")
 def matches(
-    request: Request, here: Here, who: Who, before: Place | None = None, subscription: Name = ""
+    request: Request, here: Here, who: Who, before: Written | None = None, subscription: Name = ""
 ) -> HTMLResponse:
     """Return the page of matches, or where there is nothing yet, what to do first."""
     if before is None and not subscription and not _has_any(here, who):
         return _guide(request, here, who)
-    found = here.engine.pages().of_all(
-        _mine(who, subscription),
-        before=None if before is None else _place(before),
-        limit=LIMIT,
-        newest_first=True,
-    )
+    end = _end(here)  # before the page is read: what comes meanwhile is news
+    found = _page(here, who, subscription, before=None if before is None else _place(before))
     listed = cards(who, found.matches)
     older = None
     if found.more:
@@ -57,17 +52,17 @@ def matches(
         matches=listed,
         subscription=subscription,
         first=before is None,
-        newest=_written(listed[0].place if listed else _end(here)),
+        newest=_written(listed[0].place if listed else end),
         older=older,
     )
 
 
 @router.get("/matches/news")
 def news(
-    request: Request, here: Here, who: Who, after: Place, subscription: Name = ""
+    request: Request, here: Here, who: Who, after: Written, subscription: Name = ""
 ) -> HTMLResponse:
     """Return the matches after a place, the newest first, and in headers where to go on."""
-    found = here.engine.pages().of_all(_mine(who, subscription), after=_place(after), limit=LIMIT)
+    found = _page(here, who, subscription, after=_place(after))
     listed = cards(who, found.matches)
     reached = listed[-1].place if len(listed) == LIMIT else (found.end, LAST)
     headers = {"X-After": _written(reached), "X-More": "yes" if found.more else "no"}
@@ -86,24 +81,44 @@ def cards(who: Account, found: tuple[Match, ...]) -> list[Shown]:
     ]
 
 
-def _mine(who: Account, subscription: str) -> Callable[[Subscription], bool]:
-    """Return the test of a user's subscriptions, or of the one that is asked for."""
+def _page(
+    here: Installation,
+    who: Account,
+    subscription: str,
+    *,
+    before: Place | None = None,
+    after: Place | None = None,
+) -> Page:
+    """Return a page of a user's matches, or of one subscription's: after a place, or the newest."""
+    newest = after is None
     if subscription:
-        known = who.qualify(subscription)
-        return lambda one: one.name == known
-    return lambda one: who.own(one.name) is not None
+        found = existing(here, who, subscription)
+        return here.engine.matches_of(
+            found.name,
+            after=0 if after is None else after[0],
+            before=None if before is None else before[0],
+            limit=LIMIT,
+            newest_first=newest,
+        )
+    return here.engine.pages().of_all(
+        lambda one: who.own(one.name) is not None,
+        after=after or (0, 0),
+        before=before,
+        limit=LIMIT,
+        newest_first=newest,
+    )
 
 
-def _place(written: str) -> tuple[int, int]:
+def _place(written: str) -> Place:
     position, _, number = written.partition(".")
     return int(position), int(number)
 
 
-def _written(place: tuple[int, int]) -> str:
+def _written(place: Place) -> str:
     return f"{place[0]}.{place[1]}"
 
 
-def _end(here: Installation) -> tuple[int, int]:
+def _end(here: Installation) -> Place:
     """Return the place after all that has been found."""
     with here.reading() as store:
         return store.progress("position"), LAST

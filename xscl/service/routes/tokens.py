@@ -9,13 +9,16 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from pydantic import BaseModel, ConfigDict, Field
 
-from xscl.service.accounts import Account, Quota
+from xscl.service.accounts import Account, Quota, QuotaExceeded
 from xscl.service.dependencies import Here, TheOperator, Who
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found
 from xscl.service.tokens import Token
 
 router = APIRouter(tags=["accounts"])
+
+MOST = 100
+"""Tokens of one user."""
 
 TokenId = Annotated[str, Path(pattern="^[0-9a-f]{8}$", description="The id of the token.")]
 User = Annotated[str, Path(min_length=1, max_length=100, description="The name of the user.")]
@@ -104,6 +107,8 @@ def create(new: New, here: Here, who: Who) -> Made:
                 HTTPStatus.FORBIDDEN, "operator_only", "only the operator makes tokens of others"
             )
         account = here.accounts.make(new.user)
+    if not who.is_operator and len(here.tokens.of(account)) >= MOST:
+        raise QuotaExceeded(f"you have {MOST} tokens, and more are not allowed")
     token, text = here.tokens.create(account, new.label)
     return Made(**_shown(here, token).model_dump(), token=text)
 

@@ -1,0 +1,78 @@
+"""What the rows of a union hold: one layout for all of its alternatives.
+
+An alternative that lacks an alias has null for a value of it, and no items for a tuple of values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from cep_core.expressions import Constant, Expression, Items
+from cep_core.languages.eqlparts import Part, all_stored
+from cep_core.rewrite.pattern import Ref
+
+
+def layout_of(reads: Iterable[Ref], parts: Sequence[Part]) -> list[Ref]:
+    """Return what the rows of a union have to hold, in an order of its own."""
+    wanted: set[Ref] = set()
+    for part in parts:
+        optional = replace(part, optional=optional_of(parts))
+        wanted |= all_stored(reads, optional)
+    return sorted(wanted, key=lambda ref: ref[:3])
+
+
+def optional_of(parts: Sequence[Part]) -> frozenset[str]:
+    """Return the aliases that a row of a union need not have: not all alternatives have them."""
+    every = frozenset.intersection(*(part.aliases for part in parts))
+    own: frozenset[str] = frozenset().union(*(part.aliases | part.optional for part in parts))
+    return own - every | frozenset().union(*(part.optional for part in parts))
+
+
+def are_alike(parts: Sequence[Part], reads: Iterable[Ref]) -> bool:
+    """Return whether the rows of all alternatives are the same, and have what is read of them."""
+    first = parts[0]
+    read = {ref for ref in reads if ref.alias in first.aliases}
+    return all(ref in first.values or ref.kind in ("prev", "all") for ref in read) and all(
+        (one.values, one.labels, one.node.schema) == (first.values, first.labels, first.node.schema)
+        for one in parts[1:]
+    )
+
+
+def value_of(ref: Ref, part: Part) -> Expression:
+    """Return what an alternative has for a reference; null or no items if it lacks the alias."""
+    if ref.alias not in part.aliases:
+        return Items(()) if kind_of(ref) is tuple else Constant(None)
+    if ref.kind == "items" and ref not in part.values:
+        return Items((part.values[item_of(ref)],))
+    return part.values[ref]
+
+
+def items_of(ref: Ref) -> Ref:
+    """Return the reference to the tuple of a value: empty if there is none."""
+    attribute = f"#{ref.kind}" if ref.kind in ("begin", "end") else ref.attribute
+    return Ref("items", ref.alias, attribute, ref.of)
+
+
+def item_of(ref: Ref) -> Ref:
+    """Return the reference to the value of a tuple."""
+    match ref.attribute:
+        case "#begin":
+            return Ref("begin", ref.alias)
+        case "#end":
+            return Ref("end", ref.alias)
+        case _:
+            return ref._replace(kind="field")
+
+
+def kind_of(ref: Ref) -> type:
+    return tuple if ref.kind in ("all", "items") else ref.of
+
+
+def label_of(ref: Ref) -> str:
+    name = f"{ref.alias}.{ref.attribute or f'#{ref.kind}'}"
+    return f"{name}*" if kind_of(ref) is tuple else name
+
+
+def history_label(aliases: frozenset[str]) -> str:
+    return f"{min(aliases)}.#history"

@@ -1,0 +1,142 @@
+"""Documents over HTTP: durable when acknowledged, refused with a reason, held back if need be."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import httpx
+import pytest
+
+from feeds.documents import Document
+from feeds.spool import Spool
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving
+from xscl.diskroom import DiskRoom
+from xscl.engine import Engine
+from xscl.home import Home
+from xscl.service.intake import Busy, Intake
+
+CANARY = "canary-7f3a"
+
+
+def test_acknowledged_is_durable(operator: httpx.Client, running: Running) -> None:
+    sent = ok(operator.post("/v1/documents/orders", content=b"<o>1</o>"))
+    spool = Spool(running.home.spool, read_only=True)
+    texts = [one for number in spool.numbers(0) for one in spool.read(number)]
+    (found,) = (one for one in texts if one.id == sent["id"])
+    assert (found.stream, found.xml, found.timestamp) == ("orders", b"<o>1</o>", sent["timestamp"])
+
+
+def test_an_id_makes_sending_again_harmless(operator: httpx.Client) -> None:
+    ok(operator.put("/v1/subscriptions/all", json={"query": "again//*->x"}))
+    for _ in range(3):
+        address = "/v1/documents/again?id=a1&time=2026-03-01T12:00:00Z"
+        sent = ok(operator.post(address, content=b"<o><p/></o>"))
+        assert sent == {"id": "a1", "stream": "again", "timestamp": 1_772_366_400_000_000}
+    ok(operator.post("/v1/documents/again?id=a2", content=b"<o><p/></o>"))
+
+    def seen() -> list[str]:
+        tried = ok(operator.post("/v1/try", json={"subscription": "all"}))
+        return [match["documents"][0] for match in tried["matches"]]
+
+    eventually(lambda: "a2" in seen())
+    assert sorted(set(seen())) == ["a1", "a2"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "xml_entities"),
+        (f'<!DOCTYPE a [<!ENTITY b SYSTEM "file:///{CANARY}">]><a/>'.encode(), "xml_entities"),
+        (b"<a>" * 10_000 + b"</a>" * 10_000, "xml_depth"),
+        (b"<a>&#0;</a>", "xml_chars"),
+        (b"<a>\xff</a>", "xml_encoding"),
+        (b"<a><b></a>", "xml_syntax"),
+        (b"<a>", "xml_syntax"),
+        (b"", "xml_syntax"),
+        (b"<a/><a/>", "xml_syntax"),
+        (b'{"a": 1}', "xml_syntax"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(operator: httpx.Client, body: bytes, reason: str) -> None:
+    answer = operator.post("/v1/documents/bad", content=body)
+    status, found = code(answer)
+    assert status == 422
+    assert found.startswith("xml_")
+    assert found == reason
+    assert CANARY not in answer.text
+
+
+def test_times(operator: httpx.Client, alice: httpx.Client) -> None:
+    def send(user: httpx.Client, moment: str) -> httpx.Response:
+        stream = "times" if user is operator else "hours"
+        return user.post(f"/v1/documents/{stream}", params={"time": moment}, content=b"<a/>")
+
+    for wrong in ("yesterday", "2026-13-01", "nan", "1e9"):
+        assert code(send(operator, wrong)) == (422, "time")
+    soon = str((int(time.time()) + 3_600) * 1_000_000)
+    assert send(operator, soon).status_code == 202
+    # Everybody's windows are counted from the latest document.
+    assert code(send(alice, soon)) == (422, "future")
+    assert code(send(operator, "2999-01-01")) == (422, "future")
+
+
+def test_only_the_operator_sends_to_public_streams(
+    operator: httpx.Client, alice: httpx.Client
+) -> None:
+    ok(operator.post("/v1/documents/public", content=b"<a/>"))
+    assert code(alice.post("/v1/documents/public", content=b"<a/>")) == (403, "stream_public")
+    for user in (operator, alice):
+        refused = user.post("/v1/documents/feeds", content=b"<a/>")
+        assert code(refused) == (422, "stream_name")
+    assert ok(alice.post("/v1/documents/hers", content=b"<a/>"))["stream"] == "hers"
+    assert "hers" in [one["name"] for one in ok(alice.get("/v1/streams"))["items"] if one["own"]]
+
+
+def test_a_quota_of_documents(operator: httpx.Client, bob: httpx.Client) -> None:
+    ok(operator.put("/v1/accounts/bob/quota", json={"documents_a_day": 2}))
+    for _ in range(2):
+        ok(bob.post("/v1/documents/his", content=b"<a/>"))
+    assert code(bob.post("/v1/documents/his", content=b"<a/>")) == (403, "quota_exceeded")
+    assert ok(bob.get("/v1/me"))["used"]["documents_today"] == 2
+
+
+def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: Home) -> None:
+    """A burst is held back until the engine has caught up."""
+    document = Document("S", "d", 1, b"<a/>")
+    with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
+        intake = Intake(spool, engine, DiskRoom(place.path, 0), documents=10)
+        for _ in range(10):
+            intake.bring([document])
+        with pytest.raises(Busy):
+            intake.bring([document])
+        engine.push([], source=("direct", spool.latest()))
+        intake.close()
+    taken = [one for number in spool.numbers(0) for one in spool.read(number)]
+    assert len(taken) == 10
+
+
+def test_many_at_once_are_all_there(place: Home) -> None:
+    """What many clients send at once goes to the spool together, and the answers are theirs."""
+    ids: list[str] = []
+    with serving(place) as running:
+
+        def send(client: int) -> None:
+            with running.client() as user:
+                for number in range(10):
+                    text = f"<n>{client}-{number}</n>"
+                    address = f"/v1/documents/many?id=c{client}-{number}"
+                    ids.append(ok(user.post(address, content=text))["id"])
+
+        threads = [threading.Thread(target=send, args=(client,)) for client in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    with Engine(place.database) as engine:
+        known = {row["id"] for row in engine.sql("SELECT id FROM documents").to_pylist()}
+        behind = engine.segment
+    assert len(set(ids)) == 80
+    spool = Spool(place.spool, read_only=True)
+    waiting = {one.id for number in spool.numbers(behind) for one in spool.read(number)}
+    assert known | waiting == set(ids)

@@ -1,0 +1,69 @@
+"""Requests that the OpenAPI document allows, and some that it does not: no answer is a 5xx.
+
+Of each operation one that fits and one that does not; many more in the slow tests.
+"""
+
+from __future__ import annotations
+
+import warnings
+from contextlib import suppress
+from typing import Any
+from unittest import SkipTest
+
+import httpx
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Unsatisfiable
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # of its own dependencies
+    import schemathesis
+
+from tests.xscl.service.conftest import ok
+
+PATIENCE = 60.0
+ENDLESS = "/events"
+"""How the addresses end whose answers do not."""
+
+
+@pytest.mark.parametrize("user", ["bob", "operator"])
+@pytest.mark.parametrize("examples", [1, pytest.param(50, marks=pytest.mark.slow)])
+def test_no_request_breaks_the_service(
+    examples: int, user: str, operator: httpx.Client, bob: httpx.Client
+) -> None:
+    client = bob if user == "bob" else operator
+    schema = schemathesis.openapi.from_dict(ok(operator.get("/v1/openapi.json")))
+    asked: dict[str, int] = {}
+    for result in schema.get_all_operations():
+        operation = result.ok()  # type: ignore[union-attr]  # it says so itself if it is not
+        if operation.path.endswith(ENDLESS):
+            continue
+        for mode in schemathesis.GenerationMode:
+            with suppress(Unsatisfiable, SkipTest):  # nothing about it can be wrong
+                _try(operation.as_strategy(generation_mode=mode), client, asked, examples)
+    assert len(asked) > 20
+    assert client.get("/v1/health").status_code == 200
+
+
+def _try(
+    cases: st.SearchStrategy[schemathesis.Case[Any]],
+    user: httpx.Client,
+    asked: dict[str, int],
+    examples: int,
+) -> None:
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(cases)
+    def send(case: schemathesis.Case[Any]) -> None:
+        headers = {k: v for k, v in user.headers.items() if k == "authorization"}
+        answer = case.call(base_url=str(user.base_url), headers=headers, timeout=PATIENCE)
+        assert answer.status_code < 500, (case.as_curl_command(), answer.text)
+        asked[f"{case.method} {case.path}"] = answer.status_code
+
+    send()

@@ -1,0 +1,144 @@
+"""xscl.toml and the environment: which value of an option counts, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from xscl.cli import app
+from xscl.cli.settings import config
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    for name in ("XSCL_DATA", "XSCL_PORT", "XSCL_TOKEN_FILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    return tmp_path
+
+
+def xscl(*arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments)
+
+
+def says(folder: Path, text: str) -> None:
+    folder.mkdir(exist_ok=True, parents=True)
+    (folder / "xscl.toml").write_text(text)
+
+
+def data_of(*arguments: str) -> str:
+    """Return the data directory that a command means."""
+    done = xscl("status", *arguments)
+    assert done.exit_code == 1
+    return Path(done.stderr.partition("no data in ")[2].partition(" yet")[0]).name
+
+
+def test_the_option_counts_before_the_environment_and_that_before_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert data_of() == "xscl-data"
+    says(folder, 'data = "filed"')
+    assert data_of() == "filed"
+    monkeypatch.setenv("XSCL_DATA", "environed")
+    assert data_of() == "environed"
+    assert data_of("--data", "flagged") == "flagged"
+
+
+def test_the_first_file_counts_and_paths_are_relative_to_it(folder: Path) -> None:
+    says(folder / "config" / "xscl", 'data = "own"')
+    assert data_of() == "own"
+    says(folder / "xscl-data", 'data = "beside"')
+    assert data_of() == "beside"
+    says(folder, 'data = "here"')
+    assert data_of() == "here"
+    assert config(["status", "--data=elsewhere"]).file == folder / "xscl.toml"
+    (folder / "xscl.toml").unlink()
+    says(folder / "elsewhere", 'token-file = "t"')
+    found = config(["status", "--data=elsewhere"])
+    assert found.values == {"token-file": str(Path("elsewhere") / "t")}
+
+
+def test_a_file_in_a_new_data_directory_does_not_stand_against_it(folder: Path) -> None:
+    says(folder / "xscl-data", 'history = "7d"')
+    assert xscl("subscribe", "a", "S//a").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("prot = 9", "there is no setting 'prot'\nhint: did you mean 'port'?\n"),
+        ("zzz = 1", "there is no setting 'zzz'\nhint: there are data, url, "),
+        ('port = "9"', "port is not a number: '9'"),
+        ("port = true", "port is not a number: True"),
+        ("no-spark = 1", "no-spark is not true or false: 1"),
+        ('name = "a"', "name is not a list of texts: 'a'"),
+        ("port = ", "Invalid value"),
+    ],
+)
+def test_what_a_file_cannot_say(folder: Path, text: str, message: str) -> None:
+    says(folder, text)
+    done = xscl("status")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"xscl: {folder / 'xscl.toml'}: ")
+    assert message in done.stderr
+    assert xscl("status", "--help").exit_code == 0
+
+
+def test_names_of_arguments_are_no_settings(folder: Path) -> None:
+    says(folder, 'name = ["host.example"]\nport = 1')
+    assert "subscribed 'a'" in xscl("subscribe", "a", "S//a").stdout
+    assert '"what": "port"' in xscl("doctor", "--json").stdout
+
+
+def test_a_token_comes_from_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    says(folder, 'url = "http://127.0.0.1:9"\ntoken-file = "nix"')
+    assert f"the token in {folder / 'nix'} cannot be read" in xscl("subscriptions").stderr
+    monkeypatch.setenv("XSCL_TOKEN_FILE", "other")
+    assert "the token in other cannot be read" in xscl("subscriptions").stderr
+    (folder / "other").write_text("secret")
+    assert "does not answer" in xscl("subscriptions").stderr
+
+
+# -- doctor --------------------------------------------------------------------------------
+
+
+def looked(*arguments: str) -> dict[str, dict[str, str]]:
+    done = xscl("doctor", "--json", *arguments)
+    found = {one["what"]: one for one in json.loads(done.stdout)}
+    assert done.exit_code == (1 if any(one["sign"] == "bad" for one in found.values()) else 0)
+    return found
+
+
+def test_a_doctor_finds_nothing_wrong_with_a_new_directory(folder: Path) -> None:
+    found = looked()
+    assert found["data"]["sign"] == found["python"]["sign"] == found["disk"]["sign"] == "ok"
+    assert {"java", "spark", "service", "clock", "port"} < set(found)
+    assert list(folder.iterdir()) == []
+    lines = xscl("doctor").stdout.splitlines()
+    assert all(line[:6] in ("ok    ", "warn  ", "bad   ", "      ") for line in lines)
+
+
+def test_a_doctor_finds_what_is_wrong_with_a_directory(folder: Path) -> None:
+    assert xscl("subscribe", "a", "S//a").exit_code == 0
+    data = folder / "xscl-data"
+    before = (data / "state.duckdb").read_bytes()
+    found = looked()
+    assert {found[what]["sign"] for what in ("data", "store", "spool", "lock")} == {"ok"}
+    assert found["store"]["found"].startswith("version ")
+    assert (data / "state.duckdb").read_bytes() == before
+    data.chmod(0o755)
+    (data / "secrets.json").write_text("{")
+    (data / "secrets.json").chmod(0o644)
+    (data / "state.duckdb").write_bytes(before[: len(before) // 2])
+    found = looked()
+    assert found["data"]["hint"] == f"chmod 700 {data}"
+    assert found["secrets"]["hint"] == f"chmod 600 {data / 'secrets.json'}"
+    assert {found[what]["sign"] for what in ("data", "store", "secrets")} == {"bad"}
+    (data / "secrets.json").chmod(0o600)
+    assert "damaged" in looked()["secrets"]["found"]
+    (data / "state.duckdb").unlink()
+    assert "is missing" in looked()["store"]["found"]

@@ -1,0 +1,46 @@
+"""`xscl doctor`: what is missing on this machine, and how to get it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from xscl.checkup import checkup
+from xscl.cli.options import DATA, Data, Json, home
+from xscl.cli.output import say, say_json
+
+
+def doctor(
+    host: Annotated[
+        str, typer.Option("--host", envvar="XSCL_HOST", help="Where 'serve' would listen.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(
+            "--port", envvar="XSCL_PORT", min=0, max=65535, help="The port it would take."
+        ),
+    ] = 8425,
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Look at this machine and the data directory; say what is wrong, and how to mend it.
+
+    Each line is ok, warn or bad; if one is bad, the exit code is 1. Nothing
+    is changed.
+
+    \b
+    Example:
+      xscl doctor
+    """
+    found = list(checkup(home(data), host, port))
+    if as_json:
+        say_json([asdict(one) for one in found])
+    else:
+        for one in found:
+            say(f"{one.sign:<4}  {one.what:<8}  {one.found}")
+            if one.hint is not None:
+                say(f"{'':14}  hint: {one.hint}")
+    if any(one.sign == "bad" for one in found):
+        raise typer.Exit(1)

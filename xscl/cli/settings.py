@@ -1,0 +1,138 @@
+"""`xscl.toml`: what options are when neither the command line nor the environment says so.
+
+    data = "/var/lib/xscl"          # for all commands
+    token-file = "operator.token"
+    port = 8425                      # for serve
+    history = "7d"
+    allow-address = ["127.0.0.1:8080"]
+
+The first file that there is counts: in the working directory, in the data directory, in
+~/.config/xscl.  Paths in it are relative to it.  Precedence: option, environment, file.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from typer.core import TyperGroup, TyperOption
+
+from xscl.cli.options import DATA
+from xscl.cli.output import Misuse
+
+NAME = "xscl.toml"
+
+Kind: TypeAlias = Callable[[object], bool]
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_choice(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
+
+
+_KEYS: Mapping[str, tuple[Kind, str]] = {
+    "data": (_is_text, "a text"),
+    "url": (_is_text, "a text"),
+    "token-file": (_is_text, "a text"),
+    "host": (_is_text, "a text"),
+    "port": (_is_number, "a number"),
+    "name": (_is_list, "a list of texts"),
+    "master": (_is_text, "a text"),
+    "no-spark": (_is_choice, "true or false"),
+    "workers": (_is_number, "a number"),
+    "history": (_is_text, "a text"),
+    "keep-matches": (_is_text, "a text"),
+    "allow-address": (_is_list, "a list of texts"),
+    "notify-history": (_is_choice, "true or false"),
+    "smtp": (_is_text, "a text"),
+    "log-format": (_is_text, "a text"),
+}
+_PATHS = ("data", "token-file")
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a file says, by the names of options; `file` is None if there is none."""
+
+    file: Path | None
+    values: Mapping[str, Any]
+
+
+def config(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Config:
+    """Return what the file says that counts; raises Misuse for what it cannot say."""
+    for folder in _folders(arguments, environ):
+        file = folder / NAME
+        if file.is_file():
+            return Config(file, _read(file))
+    return Config(None, {})
+
+
+def defaults(found: Config, group: TyperGroup, environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return the defaults of all commands of a group as its context takes them."""
+    values = {name.replace("-", "_"): value for name, value in found.values.items()}
+    token = environ.get("XSCL_TOKEN_FILE") or values.pop("token_file", None)
+    if token is not None:
+        values["token"] = f"@{token}"
+    return _of_group(group, values)
+
+
+def _of_group(group: TyperGroup, values: Mapping[str, Any]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, command in group.commands.items():
+        if isinstance(command, TyperGroup):
+            made[name] = _of_group(command, values)
+        else:
+            options = {one.name for one in command.params if isinstance(one, TyperOption)}
+            made[name] = {key: value for key, value in values.items() if key in options}
+    return made
+
+
+def _folders(arguments: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return where a file may be, in the order in which they are looked at."""
+    data = environ.get("XSCL_DATA") or str(DATA)
+    for place, one in enumerate(arguments):
+        if one == "--data" and place + 1 < len(arguments):
+            data = arguments[place + 1]
+        elif one.startswith("--data="):
+            data = one.partition("=")[2]
+    own = environ.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path.cwd(), Path(data).expanduser(), Path(own).expanduser() / "xscl"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        values = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise Misuse(f"{file} cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Misuse(f"{file} is not UTF-8 text") from None
+    except tomllib.TOMLDecodeError as error:
+        raise Misuse(f"{file}: {error}", hint='a line is: name = "value"') from None
+    for name, value in values.items():
+        if name not in _KEYS:
+            near = get_close_matches(name, _KEYS, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_KEYS)}"
+            raise Misuse(f"{file}: there is no setting {name!r}", hint=hint)
+        kind, what = _KEYS[name]
+        if not kind(value):
+            raise Misuse(f"{file}: {name} is not {what}: {value!r}")
+    return {
+        name: str(file.parent / Path(value).expanduser()) if name in _PATHS else value
+        for name, value in values.items()
+    }
