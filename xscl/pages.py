@@ -67,6 +67,14 @@ class _Asked:
     limit: int
     newest_first: bool
     one: Subscription | None = None
+    prefix: str = ""
+
+    @property
+    def of(self) -> tuple[str, list[object]]:
+        """What says in SQL whose results they are, and its parameters."""
+        if self.one is not None:
+            return _OF_ONE, [self.one.qid, self.one.since, self.one.since]
+        return (_OF_SOME, [self.prefix]) if self.prefix else ("", [])
 
     @property
     def low(self) -> int:
@@ -145,13 +153,16 @@ class Pages:
         before: Place | None = None,
         limit: int = LIMIT,
         newest_first: bool = False,
+        prefix: str = "",
     ) -> Page:
         """Return matches of all subscriptions that are `mine` between two places.
 
-        Of those of one result the subscription that was registered first comes first.  A page
-        may hold fewer than there are, even none, if much of others lies between: ask on from `end`.
+        The names of those all begin with `prefix`.  Of the matches of one result, that of the
+        subscription that was registered first comes first.  A page may hold fewer than there
+        are, even none, if much of others lies between: ask on from `end`.
         """
-        return self._page(_Asked(after, before or (LAST, 0), limit, newest_first), mine)
+        upper = before or (LAST, 0)
+        return self._page(_Asked(after, upper, limit, newest_first, prefix=prefix), mine)
 
     def _page(self, asked: _Asked, mine: Callable[[Subscription], bool]) -> Page:
         """Read results, more of them each time, until they fill a page."""
@@ -172,10 +183,11 @@ class Pages:
     def _rows(self, asked: _Asked, chunk: int) -> _Rows:
         """Return so many results where the page begins, with their neighbours."""
         one = asked.one
+        condition, parameters = asked.of
         found = self._query(
-            f"{_RESULTS} WHERE position BETWEEN ? AND ? {_OF_ONE if one else ''}"
+            f"{_RESULTS} WHERE position BETWEEN ? AND ? {condition}"
             f" ORDER BY position {'DESC' if asked.newest_first else 'ASC'} LIMIT ?",
-            [asked.low, asked.high, *([one.qid, one.since, one.since] if one else ()), chunk],
+            [asked.low, asked.high, *parameters, chunk],
         )
         table = found.sort_by("position")
         if table.num_rows and (one is None or one.distinct):
@@ -185,12 +197,11 @@ class Pages:
 
     def _with_neighbours(self, asked: _Asked, table: pa.Table) -> pa.Table:
         """Return results with those outside that may belong to the first and last one's group."""
-        one = asked.one
+        condition, parameters = asked.of
         _, qid, doc1, doc2, _ = (column[-1].as_py() for column in table.columns)
         lead = self._query(
-            f"{_RESULTS} WHERE position < ? {_OF_ONE if one else ''}"
-            " ORDER BY position DESC LIMIT 1",
-            [asked.low, *([one.qid, one.since, one.since] if one else ())],
+            f"{_RESULTS} WHERE position < ? {condition} ORDER BY position DESC LIMIT 1",
+            [asked.low, *parameters],
         )
         trail = self._query(
             f"{_RESULTS} WHERE position > ? AND qid = ? AND doc1 = ? AND doc2 = ?"
@@ -303,3 +314,4 @@ def _sure(results: Results, newest_first: bool, first: int, last: int) -> tuple[
 
 _RESULTS = "SELECT position, qid, doc1, doc2, nodes FROM state.result"
 _OF_ONE = "AND qid = ? AND doc1 >= ? AND doc2 >= ?"
+_OF_SOME = "AND qid IN (SELECT qid FROM state.subscription WHERE starts_with(name, ?))"

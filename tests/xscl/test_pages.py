@@ -105,10 +105,18 @@ def test_page_is_the_filter_of_all(
     start=st.tuples(BOUND, st.integers(0, 10)),
     limit=st.integers(1, 30),
     newest_first=st.booleans(),
+    prefix=st.sampled_from(["", "", "ch", "d", "no"]),
 )
 def test_page_of_several_is_the_filter_of_all(
-    kept: Kept, names: set[str], start: tuple[int, int], limit: int, newest_first: bool
+    kept: Kept,
+    names: set[str],
+    start: tuple[int, int],
+    limit: int,
+    newest_first: bool,
+    prefix: str,
 ) -> None:
+    names = {name for name in names if name.startswith(prefix)}
+
     def inside(match: Match) -> bool:
         place = match.position, match.number
         return match.subscription in names and (place < start if newest_first else place > start)
@@ -120,6 +128,7 @@ def test_page_of_several_is_the_filter_of_all(
         before=before,
         limit=limit,
         newest_first=newest_first,
+        prefix=prefix,
     )
     wanted = sorted(filter(inside, kept.matches), key=lambda m: (m.position, m.number))
     wanted = wanted[::-1] if newest_first else wanted

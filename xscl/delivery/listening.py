@@ -38,12 +38,13 @@ class Heard:
 class Wish:
     """What a listener wants: matches of one subscription, or of all that are `mine`.
 
-    `key` is the same for those who want the same.
+    The names of those begin with `prefix`.  `key` is the same for those who want the same.
     """
 
     key: tuple[object, ...]
     one: Subscription | None = None
     mine: Callable[[Subscription], bool] | None = None
+    prefix: str = ""
     grouped: bool = True
 
 
@@ -101,7 +102,7 @@ class Listening:
 
     def _of_all(self, wish: Wish, place: Place) -> Heard:
         assert wish.mine is not None
-        page = self._pages.of_all(wish.mine, after=place, limit=PAGE)
+        page = self._pages.of_all(wish.mine, after=place, limit=PAGE, prefix=wish.prefix)
         made = [message_of([match]) for match in page.matches]
         events = _events(made, lambda message: f"{message.position}-{message.number}")
         if page.more and len(made) == PAGE:

@@ -96,7 +96,7 @@ async def of_all(
     here: Here, who: Who, last_event_id: LastEventId = None, after: After = None
 ) -> Response:
     """Each event is one match of one of your subscriptions."""
-    wish = Wish(("all", who.number), mine=_mine(who))
+    wish = Wish(("all", who.number), mine=_mine(who), prefix=who.qualify(""))
     return EventStream(here.outbox, wish, _begin(last_event_id or after, here.outbox))
 
 

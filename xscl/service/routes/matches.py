@@ -73,7 +73,9 @@ def of_all(
 
     position, _, number = (before or "").partition("-")
     place = (int(position), int(number or 0)) if before else None
-    page = here.engine.pages().of_all(mine, before=place, limit=limit, newest_first=True)
+    page = here.engine.pages().of_all(
+        mine, before=place, limit=limit, newest_first=True, prefix=who.qualify("")
+    )
     following = None
     if page.more:
         full = len(page.matches) == limit
