@@ -54,6 +54,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
         "xscl/test_backup.py::test_a_backup_of_an_earlier_version",
         "xscl/test_store.py::test_a_store_of_another_release_is_refused",
     ),
+    "L6": ("xscl/test_retention.py::test_everything_returns_to_a_steady_size",),
 }
 """Tests of rows that do not have them in their names."""
 

@@ -61,6 +61,7 @@ class UserSql:
     ) -> None:
         self.limits = limits or Limits()
         self._engine = engine
+        self._root = engine.store()  # others are made from it without the engine's lock
         self._directory = directory
         self._mutex = threading.Lock()
         self._slots = threading.BoundedSemaphore(self.limits.together)
@@ -87,6 +88,8 @@ class UserSql:
     def close(self) -> None:
         """End the nursery, and forget all snapshots."""
         with self._mutex:
+            if not self._closed:
+                self._root.close()
             self._closed = True
             nursery, self._nursery = self._nursery, None
             if nursery is not None:
@@ -180,6 +183,9 @@ class UserSql:
         with self._mutex:
             if self._closed:
                 raise Unavailable("the service is ending")
+            if self._snapshots.get(viewer.number) is not snapshot:  # others have crowded it out
+                raise Busy("too many are asking", hint="ask again soon")
+            self._snapshots.move_to_end(viewer.number)
             descriptor = os.dup(snapshot.descriptor)
         try:
             yield descriptor, snapshot.dated(_now())
@@ -195,7 +201,11 @@ class UserSql:
     def _renewed(self, viewer: Viewer, before: Snapshot | None) -> Snapshot:
         """Publish a snapshot in place of the one before."""
         try:
-            with closing(self._engine.store()) as store:
+            with self._mutex:
+                if self._closed:
+                    raise Unavailable("the service is ending")
+                store = self._root.beside()
+            with closing(store):
                 found = publish(self._engine, store, viewer, self._directory, _now())
         except OSError as error:
             _log.warning("no snapshot can be written: %s", error.strerror)
@@ -205,9 +215,9 @@ class UserSql:
                 f"no snapshot can be written: {error.strerror}", hint="is the disk full?"
             ) from error
         with self._mutex:
+            replaced = self._snapshots.pop(viewer.number, None)
             self._snapshots[viewer.number] = found
-            self._snapshots.move_to_end(viewer.number)
-            gone = [] if before is None else [before]
+            gone = [] if replaced is None else [replaced]
             while len(self._snapshots) > KEPT:
                 gone.append(self._snapshots.popitem(last=False)[1])
             for one in gone:

@@ -100,6 +100,10 @@ def _tables(look: Look, viewer: Viewer) -> Tables:
     return tables if viewer.everything else _numbered(tables)
 
 
+_NOBODYS = "coalesce(stream, '_0.')"
+"""The stream of a rejected document; of one that named none, a name that no user may see."""
+
+
 def _stored(store: Store, viewer: Viewer) -> Tables:
     """Return documents and what refers to them, subscriptions and their results."""
     of_streams = f"len(list_filter(streams, lambda s: {viewer.visible('s')})) > 0"
@@ -128,7 +132,7 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
         "rejected": store.arrow(
             f"SELECT {viewer.shown('stream')} AS stream, {viewer.shown('id')} AS id, reason, line,"
             ' "column", message, clock FROM state.rejected'
-            f" WHERE {viewer.visible('coalesce(stream, chr(32))')}"
+            f" WHERE {viewer.visible(_NOBODYS)}"
         ),
         "late": store.arrow("SELECT * FROM state.late"),
         "progress": store.arrow("SELECT clock FROM state.progress"),
@@ -147,7 +151,6 @@ def _joined(store: Store, documents: pa.Table, pairs: set[int] | None, viewer: V
     bindings = store.arrow(
         f"SELECT doc, pair, node1, node2, key, ts FROM state.binding WHERE {of_pair}"
     )
-    # a document is on a stream that its pair reads, so it is among the visible ones; unless not
     if pairs is not None:
         bindings = bindings.filter(pc.is_in(bindings["doc"], documents["doc"]))
     return {

@@ -198,7 +198,7 @@ def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
     assert sql.ask("SELECT 1").rows() == [[1]]
 
 
-def test_without_room_for_a_snapshot_the_one_before_is_shown(
+def test_c7_without_room_for_a_snapshot_the_one_before_is_shown(
     engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk (C7): an older answer with its age, or a clear error if there is none."""
@@ -218,6 +218,35 @@ def test_without_room_for_a_snapshot_the_one_before_is_shown(
         with pytest.raises(Unavailable, match="no snapshot can be written"):
             sql.ask("SELECT 1", Viewer(3))
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_l3_a_million_witnesses_are_published_in_time(tmp_path: Path) -> None:
+    """The promise is one second for a snapshot; the watchdog has ten times that."""
+    with Engine(tmp_path / "store.duckdb") as engine:
+        for number in range(1_000):
+            owner = f"_{number % 10}." if number % 10 else ""
+            engine.subscribe(f"{owner}s{number}", ECHO.replace("1000", str(1000 + number)))
+        engine.push(documents(1, 2))
+        store = engine.store()
+        store.fetch(
+            "INSERT INTO state.binding SELECT 1000 + i // 10, 1, i % 10, i % 10, i::UBIGINT,"
+            " i, i, i, i, i, i FROM range(1000000) t(i)"
+        )
+        store.fetch("INSERT INTO state.value SELECT i::UBIGINT, 'a ' || i FROM range(1000000) t(i)")
+        store.fetch(
+            "INSERT INTO state.document SELECT 1000 + i, 'item/' || i, 'x', 1, ['S', 'feeds'],"
+            " i, i, i * 64, i, i, 'x'::BLOB, false, '' FROM range(100000) t(i)"
+        )
+        for viewer in (Viewer(), Viewer(7)):
+            began = time.monotonic()
+            publish(engine, store, viewer, tmp_path, 1).close()
+            assert time.monotonic() - began < 10
+        with UserSql(engine, tmp_path) as sql:
+            for viewer, own in ((Viewer(), 1000), (Viewer(7), 100)):
+                assert sql.ask("SELECT count(*) FROM subscriptions", viewer).rows() == [[own]]
+                assert sql.ask("SELECT count(*) FROM R_bin", viewer).rows() == [[1_000_002]]
+        store.close()
 
 
 def test_what_cannot_be_asked(shared: tuple[Engine, UserSql]) -> None:
