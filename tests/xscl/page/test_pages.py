@@ -166,6 +166,17 @@ def test_explain_draws_what_a_service_has(shop: Shop, tmp_path: Path) -> None:
         file.unlink()
 
 
+def test_a_secret_address_is_shown_once_and_can_be_revoked(shop: Shop) -> None:
+    made = shop.client.post("/subscriptions/address", data={"name": "tricky"})
+    (address,) = re.findall(r"http://\S+/f/[^<]+\.atom", made.text)
+    assert shop.client.get(address).text.count("<entry") == len(TRICKS)
+    page = shop.client.get("/subscriptions/tricky").text
+    assert address.rpartition("/")[2].partition(".")[0] not in page
+    (name,) = parsed(page).xpath("//input[@name='id']/@value")
+    shop.client.post("/subscriptions/address/revoke", data={"name": "tricky", "id": name})
+    assert shop.client.get(address).status_code == 404
+
+
 def test_a_chart_is_drawn_of_two_columns_of_numbers(shop: Shop) -> None:
     numbers = "SELECT * FROM (VALUES (1, 1), (2, 4), (3, 9), (4, 16), (5, 25)) t(n, square)"
     drawn = shop.client.post("/witnesses", data={"sql": numbers}).text
