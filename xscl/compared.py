@@ -7,7 +7,7 @@ and so are those that a chain of comparisons does (t = u, u = n).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -18,6 +18,8 @@ from xscl.language.syntax import (
     And,
     Call,
     Comparison,
+    Constant,
+    Decorated,
     Not,
     Operand,
     Or,
@@ -50,7 +52,7 @@ def compared(query: CompiledQuery) -> tuple[tuple[Place, ...], ...]:
     return tuple(tuple(group) for group in groups if len(group) > 1)
 
 
-def _comparisons(part: Part | int) -> Iterator[Iterable[Place]]:
+def _comparisons(part: Part | int) -> Iterator[Sequence[Place]]:
     match part:
         case int() | Witnessed():
             return
@@ -67,17 +69,21 @@ def _comparisons(part: Part | int) -> Iterator[Iterable[Place]]:
             assert_never(part)
 
 
-def _of_join(join: CompiledJoin) -> Iterator[Iterable[Place]]:
+def _of_join(join: CompiledJoin) -> Iterator[Sequence[Place]]:
     for edge in join.graph.edges:
         yield [*_node(join, edge.left), *_node(join, edge.right)]
     if join.residual is not None:
         yield from _of_predicate(join.residual)
 
 
-def _of_form(form: Following | Folded | Absent) -> Iterator[Iterable[Place]]:
+def _of_form(form: Following | Folded | Absent) -> Iterator[Sequence[Place]]:
     match form:
         case Folded(folding=folding):
-            yield [Place(name) for name in folding.mentioned]
+            begins = dict(folding.begins)
+            for predicate in (folding.predicate, folding.again):
+                for places in () if predicate is None else _of_predicate(predicate):
+                    named = [place.variable for place in places]
+                    yield [*places, *(Place(begins[name]) for name in named if name in begins)]
         case Following(predicate=predicate) | Absent(predicate=predicate):
             if predicate is not None:
                 yield from _of_predicate(predicate)
@@ -102,7 +108,7 @@ def _node(join: CompiledJoin, number: int) -> Iterator[Place]:
             steps.append(node.step)
 
 
-def _of_predicate(predicate: Predicate) -> Iterator[Iterable[Place]]:
+def _of_predicate(predicate: Predicate) -> Iterator[Sequence[Place]]:
     match predicate:
         case And(parts) | Or(parts):
             for part in parts:
@@ -116,5 +122,15 @@ def _of_predicate(predicate: Predicate) -> Iterator[Iterable[Place]]:
 
 
 def _places(node: Predicate | Operand) -> list[Place]:
-    found = (leaf for leaf in leaves(node) if isinstance(leaf, VariablePath))
-    return [Place(leaf.variable, leaf.path) for leaf in found]
+    found: list[Place] = []
+    for leaf in leaves(node):
+        match leaf:
+            case VariablePath(variable, path):
+                found.append(Place(variable, path))
+            case Decorated(_, name):
+                found.append(Place(name))
+            case Constant():
+                pass
+            case _:
+                assert_never(leaf)
+    return found

@@ -65,6 +65,19 @@ def found(case: Case) -> Sequence[Match]:
     return engine.matches()
 
 
+def all_found() -> dict[str, list[Match]]:
+    """Return the matches of every use case, found by one engine among the documents of all."""
+    engine = Engine()
+    engine.subscribe_many((case.slug, case.query) for case in cases())
+    given = (document for case in cases() for document in case.documents)
+    engine.push(sorted(given, key=lambda one: one.timestamp))
+    engine.flush()
+    matches: dict[str, list[Match]] = {case.slug: [] for case in cases()}
+    for match in engine.matches():
+        matches[match.subscription].append(match)
+    return matches
+
+
 def documents(now: int) -> list[Document]:
     """Return all sample documents, moved in time so that the latest of a case is an hour old.
 

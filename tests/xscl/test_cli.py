@@ -269,6 +269,18 @@ def test_explain_a_subscription_and_a_query(place: Home) -> None:
     assert "subscription pair" in json.loads(answered("explain", "pair", "--json"))["explanation"]
 
 
+def test_explain_draws_the_join_graph(place: Home, folder: Path) -> None:
+    for query in ("pair", PAIR):
+        answered("explain", query, "--svg", "drawn.svg")
+        assert "<title" in (folder / "drawn.svg").read_text("utf-8")
+        (folder / "drawn.svg").unlink()
+    with Engine(place.database) as engine:
+        engine.stream("C", attributes={"x": int})
+        engine.subscribe("events", "SELECT x FROM C", language="cel")
+    assert "only queries in XSCL are drawn" in failed(1, "explain", "events", "--svg", "x.svg")
+    assert answered("explain", "events")
+
+
 def test_explain_needs_no_data(folder: Path) -> None:
     assert answered("explain", PAIR).startswith("query (not registered)\n")
     assert list(folder.iterdir()) == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from feeds.xmlparse import parse
-from xscl.gallery import HOUR, Case, case_of, cases, documents, found
+from xscl.gallery import HOUR, Case, all_found, case_of, cases, documents, found
 from xscl.language.windows import refuse_bare_windows
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "gallery.md"
@@ -18,6 +18,12 @@ DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "gallery.md"
 def test_a_use_case_finds_what_it_says(case: Case) -> None:
     assert case.finds
     assert tuple(match.documents for match in found(case)) == case.finds
+
+
+def test_all_use_cases_together_find_the_same() -> None:
+    together = all_found()
+    for case in cases():
+        assert tuple(match.documents for match in together[case.slug]) == case.finds
 
 
 @pytest.mark.parametrize("case", cases(), ids=lambda case: case.slug)

@@ -31,6 +31,7 @@ from xscl.errors import SqlError, UnknownSubscription, XsclError
 from xscl.followed import create_tables
 from xscl.home import SERVICE, HomeError
 from xscl.match import Match
+from xscl.results import XSCL
 from xscl.status import Status
 from xscl.status import status as figures
 from xscl.witness import Row, Witness
@@ -231,29 +232,39 @@ def explain(
         with Engine() as engine:
             answer, drawn = engine.explain(text, sql=show_sql), text
     if svg is not None:
-        svg.write_text(draw_query(compile_query(drawn)).svg(alone=True), "utf-8")
+        _draw(drawn, svg)
     if as_json:
         say_json({"query": text, "sql" if show_sql else "explanation": answer})
     else:
         say(answer)
 
 
-def _registered(engine: Engine, text: str) -> str:
-    """Return the query of the subscription of a name, or else the text."""
+def _registered(engine: Engine, text: str) -> str | None:
+    """Return the query of the subscription of a name, or else the text; None if it is no XSCL."""
     named = engine.subscription(text)
-    return text if named is None else named.query
+    if named is None:
+        return text
+    return None if named.relational else named.query
 
 
-def _query_of(service: Remote, text: str) -> str:
-    """Return the query of the subscription of a name at a service, or else the text."""
+def _query_of(service: Remote, text: str) -> str | None:
+    """Return what `_registered` does, of a service."""
     if "/" in text:  # a query has a path nearly always, a name that can be asked for has none
         return text
     try:
-        return str(service.get(place("subscriptions", text))["query"])
+        named = service.get(place("subscriptions", text))
     except Refused as error:
         if error.problem != UnknownSubscription.code:
             raise
-    return text
+        return text
+    return str(named["query"]) if named["language"] == XSCL else None
+
+
+def _draw(query: str | None, file: Path) -> None:
+    """Write the picture of a query to a file."""
+    if query is None:
+        raise XsclError("only queries in XSCL are drawn", hint="leave out --svg")
+    file.write_text(draw_query(compile_query(query)).svg(alone=True), "utf-8")
 
 
 def witness(

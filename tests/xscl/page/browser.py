@@ -135,7 +135,8 @@ class Browser:
             self.run(_AXE)
         found = self.chrome.execute_async_script(
             "const done = arguments[arguments.length - 1];"
-            "axe.run(document).then((r) => done(JSON.stringify(r.violations)),"
+            "axe.run(document, {resultTypes: ['violations']})"
+            ".then((r) => done(JSON.stringify(r.violations)),"
             " (e) => done(JSON.stringify([{id: String(e), nodes: []}])));"
         )
         return [

@@ -80,9 +80,9 @@ def test_an_inequality_marks_what_it_compares() -> None:
 
 def test_fold_marks_the_first_and_the_last_row() -> None:
     match = of_case("rising")[1]
-    assert [[text for text, _ in side] for side in joined(match)] == [
-        ["Lanterns", "120"],
-        ["Lanterns", "310"],
+    assert joined(match) == [
+        [("Lanterns", 1), ("120", 2)],
+        [("Lanterns", 1), ("310", 2)],
     ]
 
 

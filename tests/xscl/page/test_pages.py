@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from tests.xscl.page.shown import TRICKS, Shop, parsed
 from tests.xscl.service.conftest import Running, eventually, serving
+from xscl.cli import app
 from xscl.home import Home
 from xscl.page.rendering import POLICY, VIEWS
 from xscl.service.dependencies import COOKIE
@@ -151,6 +154,27 @@ def test_a_subscription_is_drawn_and_removed(shop: Shop) -> None:
     answer = shop.client.post("/subscriptions/remove", data={"name": "for a moment"})
     assert answer.status_code == 303
     assert shop.client.get("/subscriptions/for%20a%20moment").status_code == 404
+
+
+def test_explain_draws_what_a_service_has(shop: Shop, tmp_path: Path) -> None:
+    for query in ("tricky", "S//a->x JOIN{x = y, 1 h} S//b->y"):
+        file = tmp_path / "drawn.svg"
+        arguments = ["explain", query, "--svg", str(file), "--url", shop.address]
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code == 0, done.stderr
+        assert "<svg" in file.read_text("utf-8")
+        file.unlink()
+
+
+def test_a_secret_address_is_shown_once_and_can_be_revoked(shop: Shop) -> None:
+    made = shop.client.post("/subscriptions/address", data={"name": "tricky"})
+    (address,) = re.findall(r"http://\S+/f/[^<]+\.atom", made.text)
+    assert shop.client.get(address).text.count("<entry") >= len(TRICKS)
+    page = shop.client.get("/subscriptions/tricky").text
+    assert address.rpartition("/")[2].partition(".")[0] not in page
+    (name,) = parsed(page).xpath("//input[@name='id']/@value")
+    shop.client.post("/subscriptions/address/revoke", data={"name": "tricky", "id": name})
+    assert shop.client.get(address).status_code == 404
 
 
 def test_a_chart_is_drawn_of_two_columns_of_numbers(shop: Shop) -> None:

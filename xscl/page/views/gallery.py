@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.followed import ticks
-from xscl.gallery import cases, documents, found
+from xscl.gallery import all_found, cases, documents
 from xscl.page.cards import Shown, shown
 from xscl.page.problems import PageRoute
 from xscl.page.rendering import page
@@ -35,4 +35,4 @@ def load(here: Here, who: TheOperator) -> RedirectResponse:
 @lru_cache(maxsize=1)
 def examples() -> dict[str, Shown]:
     """Return the last match of each use case, as it is shown."""
-    return {case.slug: shown(found(case)[-1], case.slug) for case in cases()}
+    return {slug: shown(found[-1], slug) for slug, found in all_found().items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
@@ -19,7 +19,7 @@ from xscl.results import XSCL
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.routes import subscriptions
+from xscl.service.routes import subscriptions, syndication
 from xscl.service.subscribing import unsubscribe
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -104,7 +104,29 @@ def one(request: Request, here: Here, who: Who, name: str) -> HTMLResponse:
         sharing=_sharing(here, who, found.qid, found.template),
         explained=here.engine.explain(found.name) if who.is_operator else "",
         matches=cards(who, last.matches),
+        addresses=syndication.addresses(name, here, who),
     )
+
+
+@router.post("/subscriptions/address")
+def address(
+    request: Request, here: Here, who: Who, name: Annotated[str, Form(max_length=500)]
+) -> HTMLResponse:
+    """Make a secret address for feed readers, and show it this once."""
+    made = syndication.make(name, here, who, request, syndication.NewAddress(label="page"))
+    return page(request, "address.html", who, name=name, made=made)
+
+
+@router.post("/subscriptions/address/revoke")
+def revoke(
+    here: Here,
+    who: Who,
+    name: Annotated[str, Form(max_length=500)],
+    id: Annotated[str, Form(max_length=100)],
+) -> RedirectResponse:
+    """Revoke a secret address, and go back to its subscription."""
+    syndication.revoke(name, id, here, who)
+    return RedirectResponse(f"/subscriptions/{quote(name)}", HTTPStatus.SEE_OTHER)
 
 
 @router.post("/subscriptions/remove")
