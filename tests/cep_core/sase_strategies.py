@@ -215,7 +215,7 @@ def condition(choose: Choice, items: Sequence[Item]) -> Condition:
     match choose.number(0, 8):
         case 0 | 5 | 6:
             return Opposite(made)
-        case 1 | 3 | 4:
+        case 1 | 3 | 4 | 7:
             other = atom(choose, [item for item in items if not item.negated])
             names = {item.name for item in items if item.repeated}
             return made if _runs(made, names) | _runs(other, names) else Either((made, other))

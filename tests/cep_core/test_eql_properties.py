@@ -103,6 +103,8 @@ class Trees:
         left, right = self.tree(depth - 1, runs), self.tree(depth - 1, runs)
         while isinstance(right, Exc):
             right = right.inner
+        if choose.seldom(6):
+            right = Tim(self._source(), choose.number(1, 4))
         filters: list[Test] = []
         tests: list[Test] = []
         for into, often in ((filters, self.filtered), (tests, self.tested)):
@@ -146,10 +148,7 @@ class Trees:
 
     def _exception(self, depth: int, runs: bool) -> Exc:
         choose = self._choose
-        inner = self.tree(depth - 1, runs)
-        if choose.seldom(6):
-            inner = Tim(self._source(), choose.number(1, 4))
-            inner = Exc(inner, self._source()) if choose.seldom(2) else inner
+        inner = self._ended(depth, runs)
         other = self.tree(choose.of(0, 0, depth - 1), False)
         if choose.seldom(6):
             other = Tim(other, choose.number(1, 4))
@@ -162,6 +161,23 @@ class Trees:
             tests = (self._test(past, aliases(other), not runs),)
         inside = isinstance(inner, Nxt) and choose.often(2)
         return Exc(inner, other, tests, inside)
+
+    def _ended(self, depth: int, runs: bool) -> Tree:
+        """Return what an exception stands over: each kind of pattern, or any."""
+        choose = self._choose
+        match choose.number(0, 7):
+            case 0:
+                return self._next(1, runs)
+            case 1 if runs:
+                return self._run(1)
+            case 2:
+                return Alt(self._source(), self._source())
+            case 3:
+                return Tim(self._source(), choose.number(1, 4))
+            case 4:
+                return Exc(Tim(self._source(), choose.number(1, 4)), self._source())
+            case _:
+                return self.tree(depth - 1, runs)
 
     def _test(self, left: Sequence[str], right: Sequence[str], plain: bool = False) -> Test:
         """Return a comparison of attributes of two aliases, or of one with a constant."""
@@ -180,7 +196,7 @@ class Trees:
             )
         back = not plain and choose.seldom(3)
         second: Operand = Read("prev" if back else "field", other, attribute)
-        if attribute == "n" and choose.seldom(4):
+        if attribute == "n" and choose.seldom(3):
             second = Sum(choose.of("+", "/"), second, choose.of(1, 0))
         return Atom(choose.of("=", "=", "<>", "<", ">="), first, second)
 
@@ -322,7 +338,7 @@ def test_rewriting_changes_no_result() -> None:
     """Whatever the rates, and with filters, tests and time constraints in the way."""
     worth, changed = Worth(), 0
 
-    @holding(160)
+    @holding(110)
     @given(cases(Chains), st.lists(st.sampled_from([1.0, 8.0, 64.0]), min_size=3, max_size=3))
     def agrees(case: Case, rates: list[float]) -> None:
         nonlocal changed
@@ -340,7 +356,7 @@ def test_rewriting_changes_no_result() -> None:
 def test_patterns_are_found_as_the_definitions_say() -> None:
     worth = Worth()
 
-    @holding(350)
+    @holding(230)
     @given(cases())
     def agrees(case: Case) -> None:
         wanted = expected(case)
@@ -348,4 +364,6 @@ def test_patterns_are_found_as_the_definitions_say() -> None:
         assert found(case, engine()) == wanted
 
     agrees()
+    if not set(worth.features) >= FEATURES:
+        agrees()  # what is seldom may not have occurred
     worth.demand()

@@ -43,7 +43,7 @@ from tests.cep_core.sase_strategies import (
     happened,
 )
 
-USUAL = settings(max_examples=220, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+USUAL = settings(max_examples=160, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 EDGES = ("at the edge of the window", "simultaneous events", "a result without a further event")
 FEATURES = (
     *("any", "next", "strict", "partition", "run", "ANY", "negated start", "negated middle"),
@@ -162,6 +162,8 @@ def test_the_engine_agrees_with_the_definitions() -> None:
         seen.update(features(case, expected))
 
     agrees()
+    if not all(seen[one] for one in FEATURES):
+        agrees()  # what is seldom may not have occurred
     assert worth * 3 >= tried, f"only {worth} of {tried} cases have results"
     assert not [one for one in FEATURES if not seen[one]], seen
 
@@ -171,7 +173,7 @@ def test_queries_that_share_find_what_each_would_alone() -> None:
     tried = worth = sharing = midway = 0
 
     @given(companies(), options())
-    @settings(USUAL, max_examples=90)
+    @settings(USUAL, max_examples=70)
     def agrees(company: Company, chosen: Options) -> None:
         nonlocal tried, worth, sharing, midway
         core = Engine(1, options=chosen)
