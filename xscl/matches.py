@@ -6,6 +6,7 @@ Who sees a result is decided here (a test at fan-out): a subscription sees what 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -74,6 +75,14 @@ class Matches(Sequence[Match]):
     def last(self) -> int:
         """The position of the last result, 0 if there is none."""
         return self._results.position(-1) if len(self._results) else 0
+
+    def received(self) -> Counter[str]:
+        """Return how many of the matches each subscription has, by its name; none is expanded."""
+        return Counter(
+            subscription.name
+            for index in range(len(self._results))
+            for subscription in self._receivers(index)
+        )
 
     def of_one(self) -> tuple[Subscription, Results]:
         """Return the results, and the one subscription whose matches these are."""

@@ -38,6 +38,7 @@ from xscl.poison import Attempts
 from xscl.retention import asked
 from xscl.secrets import NAME, secrets_in
 from xscl.service.installation import Settings, installed
+from xscl.service.usage import Usage
 from xscl.sink import EngineSink
 from xscl.status import Looks
 
@@ -93,6 +94,7 @@ class Service:
         self._errors: list[BaseException] = []
         self._outbox: Outbox | None = None
         self.room = DiskRoom(home.path, serving.least_free)
+        self._usage: Usage | None = None
         self.address: str | None = None  # where requests are taken, once they are
 
     def run(self, until: threading.Event | None = None) -> None:
@@ -169,6 +171,7 @@ class Service:
         prepare(engine)
         with installed(self._home, engine, spool, outbox, settings, self.room) as installation:
             server = Server(create_app(installation), settings)
+            self._usage = installation.usage
             try:
                 server.start()
                 self.address = server.address
@@ -181,7 +184,9 @@ class Service:
                 self.address = None
 
     def _hand_on(self, matches: Matches) -> None:
-        """Tell the outbox and who listens of matches that were committed."""
+        """Tell the outbox and who listens of matches that were committed, and count them."""
+        if self._usage is not None and self._usage.has_users:
+            self._usage.matched(matches.received())
         if self._outbox is not None:
             self._outbox.notify(matches)
         self._on_matches(matches)

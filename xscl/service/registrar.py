@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -18,6 +19,9 @@ from xscl.results import XSCL
 
 MOST = 500
 """Queries that are registered together."""
+
+LINGER = 0.005
+"""Seconds for which more are waited for where several came together the last time."""
 
 
 class Stopping(XsclError):
@@ -77,7 +81,10 @@ class Registrar:
         self._others.shutdown()
 
     def _run(self) -> None:
+        together: list[Asked] = []
         while (first := self._waiting.get()) is not None:
+            if len(together) > 1:  # many are asking: those who were just answered ask again soon
+                time.sleep(LINGER)
             together = [first]
             last = False
             while len(together) < MOST and not last:

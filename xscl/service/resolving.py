@@ -15,7 +15,6 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import NamedTuple, assert_never
 
 from xscl.errors import QueryError
@@ -30,6 +29,9 @@ from xscl.service.names import MINE, refuse_reserved
 _SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
 REMEMBERED = 20_000
 """Shapes of queries whose streams are remembered."""
+
+QUICK = 5_000
+"""Characters of a query that is resolved at once if its shape is remembered."""
 
 
 class Place(NamedTuple):
@@ -109,6 +111,13 @@ class Resolver:
         insertions = tuple(sorted(own))
         return Resolved(_with(text, prefix, insertions), text, prefix, insertions, publishes)
 
+    def is_quick(self, text: str) -> bool:
+        """Return whether resolving a query takes no time, as another of its shape was before."""
+        if len(text) > QUICK:
+            return False
+        cut = split(text)
+        return cut is not None and cut[0] in _KNOWN
+
     def written(self, account: Account, text: str) -> str:
         """Return a query of the engine as the user has written it: what was put in is taken out."""
         if account.is_operator:
@@ -168,9 +177,20 @@ def _places(text: str) -> tuple[Place, ...]:
     return _read(text)
 
 
-@lru_cache(maxsize=REMEMBERED)
+_KNOWN: dict[Shape, tuple[tuple[int, Place], ...]] = {}
+
+
 def _places_of(shape: Shape) -> tuple[tuple[int, Place], ...]:
     """Return where queries of a shape name streams: in which piece, and where in it."""
+    known = _KNOWN.get(shape)
+    if known is None:
+        if len(_KNOWN) >= REMEMBERED:
+            _KNOWN.clear()
+        known = _KNOWN[shape] = _worked_out(shape)
+    return known
+
+
+def _worked_out(shape: Shape) -> tuple[tuple[int, Place], ...]:
     text = shape.text(marks(shape, first=True))
     starts = _starts(text, shape.pieces)
     placed = []

@@ -57,6 +57,7 @@ def begin(here: Installation, who: Account, wanted: Wanted) -> Begun:
     found = here.engine.subscription(known)
     if found is not None:
         return Begun(wanted, resolved, found, None)
+    here.usage.refuse_many_matches(who)
     here.usage.take(who, "subscriptions")
     try:
         _claim(here, who, resolved)
@@ -120,6 +121,7 @@ def subscribe_all(here: Installation, who: Account, rows: Sequence[Wanted]) -> t
                 raise NameTaken(
                     f"there is a subscription named {one.name!r} already, with another query"
                 )
+    here.usage.refuse_many_matches(who)
     with here.usage.taking(who, "subscriptions", len(new)):
         for _, resolved in new.values():
             _claim(here, who, resolved)

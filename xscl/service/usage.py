@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
@@ -81,16 +81,26 @@ class Usage:
                 raise QuotaExceeded(f"you have sent {most} documents today, which is all you may")
             self._done["documents"][account.number] += count
 
-    def matched(self, number: int, count: int) -> None:
-        """Count matches of today."""
+    @property
+    def has_users(self) -> bool:
+        """Whether anybody but the operator has subscriptions."""
+        return any(count for number, count in self._kept["subscriptions"].items() if number)
+
+    def matched(self, received: Mapping[str, int]) -> None:
+        """Count matches of today, by the names of their subscriptions."""
         with self._mutex:
             self._turn()
-            self._done["matches"][number] += count
+            for name, count in received.items():
+                self._done["matches"][owner(name)[0]] += count
 
-    def has_too_many_matches(self, account: Account) -> bool:
-        """Return whether a user has had as many matches today as he may."""
+    def refuse_many_matches(self, account: Account) -> None:
+        """Raise QuotaExceeded if a user has had as many matches today as he may."""
         most = account.quota.matches_a_day
-        return most is not None and self.today(account, "matches") >= most
+        if most is not None and self.today(account, "matches") >= most:
+            raise QuotaExceeded(
+                f"you have had {most} matches today, which is all you may: until tomorrow neither"
+                " documents nor subscriptions of yours are taken"
+            )
 
     def _turn(self) -> None:
         today = int(time.time()) // _DAY

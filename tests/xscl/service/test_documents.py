@@ -101,6 +101,21 @@ def test_a_quota_of_documents(operator: httpx.Client, bob: httpx.Client) -> None
     assert ok(bob.get("/v1/me"))["used"]["documents_today"] == 2
 
 
+def test_a_quota_of_matches(operator: httpx.Client, alice: httpx.Client) -> None:
+    ok(operator.put("/v1/accounts/alice/quota", json={"matches_a_day": 2}))
+    ok(alice.put("/v1/streams/counted", json={}))
+    ok(alice.put("/v1/subscriptions/counted", json={"query": "counted//a->x"}))
+    for _ in range(2):
+        ok(alice.post("/v1/documents/counted", content=b"<o><a/></o>"))
+    eventually(lambda: ok(alice.get("/v1/me"))["used"]["matches_today"] == 2)
+    more = alice.post("/v1/documents/counted", content=b"<o><a/></o>")
+    assert code(more) == (403, "quota_exceeded")
+    more = alice.put("/v1/subscriptions/more", json={"query": "counted//b->x"})
+    assert code(more) == (403, "quota_exceeded")
+    ok(operator.put("/v1/accounts/alice/quota", json={}))
+    ok(alice.post("/v1/documents/counted", content=b"<o><a/></o>"))
+
+
 def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: Home) -> None:
     """A burst is held back until the engine has caught up."""
     document = Document("S", "d", 1, b"<a/>")

@@ -104,6 +104,7 @@ def take(
     moment = _moment(who, time)
     document = Document(known, who.qualify(given), moment, xml, origin=who.name)
     check([document])
+    here.usage.refuse_many_matches(who)
     here.usage.do(who, 1)
     here.accounts.claim(THE_OPERATOR if who.is_operator else who, stream)
     here.intake.bring([document])

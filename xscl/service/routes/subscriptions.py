@@ -141,7 +141,10 @@ async def put(name: Name, new: New, here: Here, who: Who, response: Response) ->
     It sees the documents that arrive from now on, or from `since` on.
     """
     wanted = Wanted(name, new.query, new.updates, new.language, new.since)
-    begun = await run_in_threadpool(begin, here, who, wanted)
+    if new.language == XSCL and here.resolver.is_quick(new.query):
+        begun = begin(here, who, wanted)
+    else:
+        begun = await run_in_threadpool(begin, here, who, wanted)
     with ending(here, who, begun):
         if begun.done is not None:
             await asyncio.shield(asyncio.wrap_future(begun.done))
