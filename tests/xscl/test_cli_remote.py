@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import httpx
 import pytest
 from typer import Context
 from typer.main import get_command
@@ -16,8 +18,11 @@ from tests.xscl import scripted
 from tests.xscl.service.conftest import ANY_PORT, serving
 from xscl.cli import app
 from xscl.cli.naming import feeds_like, subscriptions_like
+from xscl.delivery.endpoints import Endpoints
+from xscl.engine import Engine
 from xscl.following import Fetching
 from xscl.home import Home
+from xscl.secrets import NAME, secrets_in
 
 PAIR = "S//book->b[./title->t] JOIN{t=u, 30 d} S//blog->c[./title->u]"
 HIT = f"SELECT <hit t='{{t}}'>{{c/note}}</hit> FROM {PAIR}"
@@ -169,6 +174,30 @@ def test_subscriptions_come_and_go(both: Both) -> None:
         alone, served = both.ask(*arguments)
         assert (served.stdout, served.stderr) == (alone.stdout, alone.stderr)
         assert (served.exit_code, alone.exit_code) == (0, 0)
+
+
+def test_matches_are_brought_to_a_webhook(both: Both) -> None:
+    url = ("--webhook", "https://hooks.example/x?key=topsecret", "--json")
+    for done in both.ask("subscribe", "hooked", "S//a", *url):
+        made = json.loads(done.stdout)
+        assert made["subscribed"] == "hooked"
+        assert made["webhook"]["secret"].startswith("whsec_")
+    with httpx.Client(base_url=both.address, trust_env=False) as client:
+        (endpoint,) = client.get("/v1/subscriptions/hooked/endpoints").json()
+        assert endpoint["id"] == made["webhook"]["id"]
+        assert "topsecret" not in json.dumps(endpoint)
+    with Engine(Home(both.alone).database) as engine, closing(engine.store()) as store:
+        found = Endpoints(store, secrets_in(both.alone / NAME)).of("hooked")
+        assert [one.state for one in found] == ["active"]
+    for done in both.ask("unsubscribe", "hooked"):
+        assert done.exit_code == 0
+    with Engine(Home(both.alone).database) as engine, closing(engine.store()) as store:
+        assert store.fetch("SELECT id FROM state.endpoint") == []
+    refused = both.served_fails(1, "subscribe", "h", "S//a", "--webhook", "http://127.0.0.1:80/x")
+    assert "127.0.0.1" in refused
+    assert "no subscription named 'h'" in both.served_fails(1, "unsubscribe", "h")
+    for done in both.ask("subscribe", "h", "S//a", "--webhook", "nix"):
+        assert (done.exit_code, "is no address of a webhook" in done.stderr) == (2, True)
 
 
 def test_many_are_imported(both: Both) -> None:

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 
 import typer
 
+from xscl.cli.delivering import Made, check_webhook, deliver, deliver_remotely, forget
 from xscl.cli.naming import subscriptions_like, told_unknown
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import complain, one_line, say, say_json, table
 from xscl.cli.queries import mistyped, query_text, refuse_bare_duration, unknown_streams
-from xscl.cli.remote import Remote, place, reached
+from xscl.cli.remote import Refused, Remote, place, reached
 from xscl.engine import Engine
 from xscl.errors import NameTaken
 from xscl.following import prepare
@@ -28,6 +29,10 @@ def subscribe(
         str | None,
         typer.Option("--since", metavar="DURATION", help="Begin so far back: 7d, '12 h'."),
     ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option("--webhook", metavar="URL", help="Have its matches posted there."),
+    ] = None,
     data: Data = DATA,
     url: Url = None,
     token: Token = None,
@@ -36,6 +41,8 @@ def subscribe(
     """Register a query under a name; it sees what arrives from now on.
 
     With --since it begins with the documents that are kept from that time on.
+    With --webhook a running service posts its matches, signed by the secret
+    that is shown this once (Standard Webhooks).
 
     \b
     Example:
@@ -44,22 +51,29 @@ def subscribe(
     text = query_text(query)
     refuse_bare_windows(text)
     refuse_bare_duration(since)
+    check_webhook(webhook)
+    made = None
     service = reached(data, url, token)
     if service is not None:
         with service:
             warnings = _put(service, name, {"query": text, "updates": updates, "since": since})
+            made = None if webhook is None else _delivered(service, name, webhook)
     else:
         at = home(data)
         with at.hold("subscribe"), Engine(at.database) as engine:
             prepare(engine)
             engine.subscribe(name, text, updates=updates, since=since)
             warnings = [*_warnings(engine.explain(name)), *unknown_streams(engine, name)]
+            made = None if webhook is None else deliver(engine, at, name, webhook)
     for warning in warnings:
         complain(warning)
     if as_json:
-        say_json({"subscribed": name})
-    else:
-        say(f"subscribed {name!r}")
+        say_json({"subscribed": name, "webhook": None if made is None else made.as_dict()})
+        return
+    say(f"subscribed {name!r}")
+    if made is not None:
+        say(made.secret)
+        complain("the secret signs what the webhook is sent: keep it, it is not shown again")
 
 
 def unsubscribe(
@@ -89,6 +103,7 @@ def unsubscribe(
         at.expect()
         with at.hold("unsubscribe"), Engine(at.database) as engine:
             removed = engine.unsubscribe(name, cascade=cascade)
+            forget(engine, at, removed)
     if as_json:
         say_json({"unsubscribed": name, "removed": list(removed)})
     else:
@@ -158,6 +173,15 @@ def _put(service: Remote, name: str, wanted: dict[str, Any]) -> list[str]:
     explanation = service.get(f"{path}/explain")["text"]
     known = {one["name"] for one in service.all_of("/v1/streams")}
     return [*_warnings(explanation), *mistyped(answer.json()["reads"], known)]
+
+
+def _delivered(service: Remote, name: str, url: str) -> Made:
+    """Make a webhook of a new subscription; there is neither if the address is refused."""
+    try:
+        return deliver_remotely(service, name, url)
+    except Refused:
+        _delete(service, name, False)
+        raise
 
 
 def _delete(service: Remote, name: str, cascade: bool) -> Sequence[str]:
