@@ -27,6 +27,7 @@ LEAST = 64 << 20
 _AGAIN = 2.0  # seconds after a write that failed until the next one is tried
 _LOOK = 0.2  # seconds for which a look at the disk is good
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 _SIGNS = ("No space left", "Disk quota", "File too large")  # as DuckDB says it
 
 _log = logging.getLogger(__name__)
@@ -74,7 +75,10 @@ class DiskRoom:
             return False
         with self._mutex:
             self._failed_at = self._clock()
-            self._note("the disk is full: a write has failed")
+            many = getattr(error, "errno", None) in _NO_FILES
+            self._note(
+                "too many files are open" if many else "the disk is full: a write has failed"
+            )
         return True
 
     def wait(self, stopping: threading.Event) -> None:
@@ -101,10 +105,10 @@ class DiskRoom:
 
 
 def is_full(error: BaseException) -> bool:
-    """Return whether an error, or one that it came of, says that a disk is full."""
+    """Return whether an error, or what it came of, says that a disk is full or no file is left."""
     seen: BaseException | None = error
     while seen is not None:
-        if isinstance(seen, OSError) and seen.errno in _NO_ROOM:
+        if isinstance(seen, OSError) and seen.errno in _NO_ROOM | _NO_FILES:
             return True
         if any(sign in str(seen) for sign in _SIGNS):
             return True

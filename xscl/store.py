@@ -70,7 +70,7 @@ CREATE TABLE state.rejected(
 CREATE TABLE state.account(number INTEGER, name VARCHAR, quota VARCHAR, created BIGINT);
 CREATE TABLE state.token(
     id VARCHAR, account INTEGER, label VARCHAR, hash BLOB, created BIGINT, expires BIGINT,
-    session BOOLEAN);
+    session BOOLEAN, parent VARCHAR);
 CREATE TABLE state.owned_stream(account INTEGER, name VARCHAR);
 CREATE TABLE state.endpoint(
     id VARCHAR, subscription VARCHAR, kind VARCHAR, config VARCHAR, state VARCHAR,

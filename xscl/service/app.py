@@ -65,6 +65,6 @@ def create_app(installation: Installation) -> FastAPI:
     app.include_router(describing.router)
     app.include_router(syndication.secret_router)
     app.include_router(pages)
-    app.add_middleware(Guard, settings=installation.settings)
+    app.add_middleware(Guard, installation=installation)
     app.add_middleware(Counting, metrics=installation.metrics, clock=time.monotonic)
     return app

@@ -12,11 +12,13 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Annotated, TypeAlias
 
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
+from starlette.requests import HTTPConnection
 
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.installation import Installation
@@ -71,6 +73,24 @@ async def who(request: Request, here: Here, _: Annotated[object, Depends(_bearer
 Who: TypeAlias = Annotated[Account, Depends(who)]
 
 
+def may_ask(request: HTTPConnection, here: Installation) -> bool:
+    """Return whether who is asking is somebody, as far as the headers say."""
+    try:
+        given = _given(request)
+    except Problem:
+        return False
+    return here.tokens.owner(given) is not None if given else here.settings.is_open
+
+
+def standing(request: Request, here: Here) -> Callable[[], bool]:
+    """Return what tells whether who is asking still may: tokens end while answers go on."""
+    given = _given(request)
+    return lambda: not given or here.tokens.owner(given) is not None
+
+
+Standing: TypeAlias = Annotated[Callable[[], bool], Depends(standing)]
+
+
 async def operator(account: Who) -> Account:
     """Return the operator; raises Problem 403 for others."""
     if not account.is_operator:
@@ -83,18 +103,24 @@ async def operator(account: Who) -> Account:
 TheOperator: TypeAlias = Annotated[Account, Depends(operator)]
 
 
-def _account(request: Request, here: Installation) -> Account:
+def _given(request: HTTPConnection) -> str:
+    """Return the token that came with a request, "" if none did; raises Problem 401."""
     header = request.headers.get("authorization")
-    given = request.cookies.get(COOKIE)
-    if header is not None:
-        scheme, _, given = header.partition(" ")
-        if scheme.lower() != "bearer":
-            raise _unauthorized("the header Authorization is not 'Bearer TOKEN'")
-    elif not given:
+    if header is None:
+        return request.cookies.get(COOKIE) or ""
+    scheme, _, given = header.partition(" ")
+    if scheme.lower() != "bearer" or not given.strip():
+        raise _unauthorized("the header Authorization is not 'Bearer TOKEN'")
+    return given.strip()
+
+
+def _account(request: Request, here: Installation) -> Account:
+    given = _given(request)
+    if not given:
         if here.settings.is_open:
             return THE_OPERATOR
         raise _unauthorized("this service asks for a token")
-    found = here.tokens.owner(given.strip())
+    found = here.tokens.owner(given)
     if found is None:
         guesses: Guesses = request.app.state.guesses
         address = request.client.host if request.client else ""

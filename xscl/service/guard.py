@@ -5,7 +5,8 @@
 - *Origin*: a page of another site can send forms here; what changes things is refused unless it
   comes from our own pages or from no page at all.
 - *Tokens in addresses* are refused: addresses end up in logs and histories.
-- *Bodies* have a limit, counted as they come, and a time to come in.
+- *Bodies* have a limit, counted as they come, and a time to come in.  It is that of what the
+  address takes, as a body is read before its route runs; who may not ask has next to nothing.
 - Answers say that they are what they claim to be (`nosniff`), and go into no cache or frame.
 """
 
@@ -17,15 +18,23 @@ from ipaddress import ip_address
 from urllib.parse import unquote
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from xscl.service.installation import Settings
+from xscl.service.dependencies import may_ask
+from xscl.service.installation import Installation, Settings
 from xscl.service.problems import Problem, answer
 from xscl.service.tokens import FORM
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 LONGEST = 16_384
 """Bytes of an address with its query."""
+
+STRANGER = 16_384
+"""Bytes of a body from who has no token where one is needed."""
+
+_BULK = frozenset({"/v1/subscriptions:import", "/v1/feeds:import"})
+_LARGE = ("/v1/documents/", "/feeds/import")
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -41,9 +50,10 @@ HEADERS = {
 class Guard:
     """The middleware around all routes."""
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, installation: Installation) -> None:
         self._app = app
-        self._settings = settings
+        self._installation = installation
+        self._settings = installation.settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,19 +70,26 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        body = _Body(receive, self._most(scope["path"]), self._settings.patience)
+        most = self._most(scope)
+        body = _Body(receive, most, self._settings.patience)
         try:
-            self._check(scope)
+            self._check(scope, most)
             await self._app(scope, body, dressed)
         except Problem as problem:
             if began:
                 raise
             await answer(problem)(scope, receive, dressed)
 
-    def _most(self, path: str) -> int:
-        return self._settings.bulk if path.endswith(":import") else self._settings.body
+    def _most(self, scope: Scope) -> int:
+        """Return the most bytes of a request's body."""
+        path, settings = scope["path"], self._settings
+        if scope["method"] in SAFE or not may_ask(HTTPConnection(scope), self._installation):
+            return STRANGER
+        if path in _BULK:
+            return settings.bulk
+        return settings.body if path.startswith(_LARGE) else settings.form
 
-    def _check(self, scope: Scope) -> None:
+    def _check(self, scope: Scope, most: int) -> None:
         headers = Headers(scope=scope)
         _check_host(headers, self._settings)
         if scope["method"] not in SAFE:
@@ -90,8 +107,8 @@ class Guard:
                 hint="send it as 'Authorization: Bearer TOKEN', and revoke this one",
             )
         length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._most(scope["path"]):
-            raise too_large(self._most(scope["path"]))
+        if length.isdecimal() and int(length) > most:
+            raise too_large(most)
 
 
 def too_large(most: int) -> Problem:

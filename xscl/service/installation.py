@@ -35,7 +35,8 @@ class Settings:
     """How the service listens, and the limits of what it takes.
 
     `names` are the host names by which browsers may call it, besides addresses.  `body` is the
-    most bytes of a request, `bulk` those of an import; both have to come within `patience` seconds.
+    most bytes of a document, `bulk` those of an import, `form` those of any other request; all have
+    to come within `patience` seconds.
     `warm`: what answers SQL is loaded before the first question.  `waiting` documents may wait to
     be consumed; then no more are taken for a while.
     """
@@ -45,6 +46,7 @@ class Settings:
     names: tuple[str, ...] = ()
     body: int = 11_000_000
     bulk: int = 256_000_000
+    form: int = 1_500_000
     patience: float = 60.0
     guesses: int = 20
     warm: bool = True
@@ -179,7 +181,7 @@ def installed(
     with ExitStack() as stack:
         feeds = stack.enter_context(Feeds(engine))
         readers = stack.enter_context(closing(Readers(engine)))
-        own = stack.enter_context(closing(engine.store()))
+        own, tokens = (stack.enter_context(closing(engine.store())) for _ in range(2))
         accounts = Accounts(own)
         public = PublicStreams(engine, accounts, readers)
         resolver = Resolver(accounts, public.known)
@@ -191,6 +193,6 @@ def installed(
         intake = stack.enter_context(closing(Intake(spool, engine, room, settings.waiting)))
         yield Installation(
             *(home, engine, feeds, spool, outbox, settings),
-            *(accounts, Tokens(own, accounts), registrar, readers, public, resolver),
+            *(accounts, Tokens(tokens, accounts), registrar, readers, public, resolver),
             *(intake, usage, sql, Metrics(engine, home)),
         )

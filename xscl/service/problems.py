@@ -125,6 +125,8 @@ def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
     place = {name: getattr(error, name, None) or None for name in ("row", "line", "column")}
     if isinstance(error, DocumentError):
         code = error.reason_code
+    if isinstance(error, StoreError) and reader != OPERATOR:  # it names files of the service
+        detail, hint = "what is kept cannot be read or written now", "try again soon"
     headers = {"Retry-After": "5"} if status in _LATER else {}
     return Problem(
         status,

@@ -10,6 +10,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from xscl.errors import XsclError
+from xscl.service.connection import Connection, connections
 from xscl.service.installation import Settings
 
 GRACE = 5
@@ -18,7 +19,6 @@ GRACE = 5
 _BACKLOG = 1024
 _UNREAD = 120_000
 """Milliseconds after which a connection is cut whose other side takes nothing of what was sent."""
-_CONNECTIONS = 2_000
 
 
 class CannotListen(XsclError):
@@ -41,8 +41,8 @@ class Server:
             proxy_headers=False,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=GRACE,
-            limit_concurrency=_CONNECTIONS,
-            h11_max_incomplete_event_size=65_536,
+            limit_concurrency=connections(),
+            http=Connection,
             lifespan="off",
             ws="none",
         )

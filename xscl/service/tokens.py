@@ -37,7 +37,10 @@ class UnknownToken(XsclError):
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """What may be shown of a token; `expires` and `created` in ticks."""
+    """What may be shown of a token; `expires` and `created` in ticks.
+
+    A session ends with its `parent`, the token that it was given for.
+    """
 
     id: str
     account: int
@@ -45,6 +48,7 @@ class Token:
     created: int
     expires: int | None = None
     session: bool = False
+    parent: str | None = None
 
 
 class Tokens:
@@ -60,9 +64,9 @@ class Tokens:
     def read(self) -> None:
         """Know what the store has."""
         rows = self._store.fetch(
-            "SELECT id, account, label, created, expires, session, hash FROM state.token"
+            "SELECT id, account, label, created, expires, session, parent, hash FROM state.token"
         )
-        self._known = {row[0]: (Token(*row[:6]), bytes(row[6])) for row in rows}
+        self._known = {row[0]: (Token(*row[:7]), bytes(row[7])) for row in rows}
 
     def create(
         self,
@@ -71,8 +75,12 @@ class Tokens:
         *,
         lifetime: int | None = None,
         session: bool = False,
+        parent: str | None = None,
     ) -> tuple[Token, str]:
-        """Make a token, and return it with what its user has to keep; it is never shown again."""
+        """Make a token, and return it with what its user has to keep; it is never shown again.
+
+        `parent` is the token, as its user keeps it, for which a session is given.
+        """
         secret = secrets.token_urlsafe(32)
         now = ticks()
         with self._mutex:
@@ -86,6 +94,7 @@ class Tokens:
                 now,
                 None if lifetime is None else now + lifetime,
                 session,
+                None if parent is None else _id(parent),
             )
             digest = _hash(secret)
             with self._store.transaction():
@@ -93,8 +102,17 @@ class Tokens:
                     "DELETE FROM state.token WHERE expires IS NOT NULL AND expires < ?", [now]
                 )
                 self._store.fetch(
-                    "INSERT INTO state.token VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    [name, account.number, label, digest, now, token.expires, session],
+                    "INSERT INTO state.token VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                    [
+                        name,
+                        account.number,
+                        label,
+                        digest,
+                        now,
+                        token.expires,
+                        session,
+                        token.parent,
+                    ],
                 )
             self._known[name] = token, digest
         return token, f"xscl_{name}_{secret}"
@@ -120,14 +138,18 @@ class Tokens:
         ]
 
     def revoke(self, name: str, account: Account | None = None) -> Token:
-        """Make a token worth nothing; of one account, or of whichever has it."""
+        """Make a token worth nothing, with its sessions; of one account, or of whichever has it."""
         with self._mutex:
             token, _ = self._known.get(name, (None, b""))
             if token is None or (account is not None and token.account != account.number):
                 raise UnknownToken(f"there is no token {name!r}", hint="list the tokens to see ids")
             with self._store.transaction():
-                self._store.fetch("DELETE FROM state.token WHERE id = ?", [name])
-            del self._known[name]
+                self._store.fetch("DELETE FROM state.token WHERE ? IN (id, parent)", [name])
+            self._known = {
+                other: known
+                for other, known in self._known.items()
+                if name not in (other, known[0].parent)
+            }
         return token
 
     def end_session(self, given: str) -> None:
@@ -137,6 +159,12 @@ class Tokens:
             token, _ = self._known[found[1]]
             if token.session:
                 self.revoke(token.id)
+
+
+def _id(given: str) -> str | None:
+    """Return the id in a token."""
+    found = FORM.fullmatch(given)
+    return None if found is None else found[1]
 
 
 def _hash(secret: str) -> bytes:

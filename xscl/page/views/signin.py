@@ -31,11 +31,14 @@ def sign_in(
     next: Annotated[str, Form(max_length=4_000)] = "/",
 ) -> Response:
     """Sign in, and go where the browser wanted to."""
-    account = here.tokens.owner(token.strip())
+    token = token.strip()
+    account = here.tokens.owner(token)
     if account is None:
         status, error = _refused(request, here.settings.guesses)
         return page(request, "signin.html", None, status=status, next=on_site(next), error=error)
-    _, session = here.tokens.create(account, "a browser", lifetime=SESSION, session=True)
+    _, session = here.tokens.create(
+        account, "a browser", lifetime=SESSION, session=True, parent=token
+    )
     answer = RedirectResponse(on_site(next), HTTPStatus.SEE_OTHER)
     answer.set_cookie(
         COOKIE,

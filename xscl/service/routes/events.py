@@ -28,7 +28,7 @@ from xscl.errors import StoreError, UnknownSubscription
 from xscl.pages import LAST, Place
 from xscl.results import Subscription
 from xscl.service.accounts import Account
-from xscl.service.dependencies import Here, Who
+from xscl.service.dependencies import Here, Standing, Who
 from xscl.service.problems import Problem
 from xscl.service.routes.subscriptions import Name, existing
 
@@ -76,6 +76,7 @@ async def of_one(
     name: Name,
     here: Here,
     who: Who,
+    standing: Standing,
     last_event_id: LastEventId = None,
     after: After = None,
     grouped: Annotated[bool, Query(description="Matches on the same documents as one.")] = True,
@@ -83,7 +84,9 @@ async def of_one(
     """Each event is a message as webhooks have it; its id says from where to go on."""
     one = existing(here, who, name)
     wish = Wish((one.number, grouped), one=one, grouped=grouped)
-    return EventStream(here.outbox, wish, _begin(last_event_id or after, here.outbox))
+    return EventStream(
+        here.outbox, wish, _begin(last_event_id or after, here.outbox), standing=standing
+    )
 
 
 @router.get(
@@ -93,11 +96,17 @@ async def of_one(
     responses=_EVENTS,
 )
 async def of_all(
-    here: Here, who: Who, last_event_id: LastEventId = None, after: After = None
+    here: Here,
+    who: Who,
+    standing: Standing,
+    last_event_id: LastEventId = None,
+    after: After = None,
 ) -> Response:
     """Each event is one match of one of your subscriptions."""
     wish = Wish(("all", who.number), mine=_mine(who), prefix=who.qualify(""))
-    return EventStream(here.outbox, wish, _begin(last_event_id or after, here.outbox))
+    return EventStream(
+        here.outbox, wish, _begin(last_event_id or after, here.outbox), standing=standing
+    )
 
 
 def _mine(who: Account) -> Callable[[Subscription], bool]:
@@ -133,7 +142,12 @@ class EventStream(Response):
     media_type = "text/event-stream"
 
     def __init__(
-        self, outbox: Outbox, wish: Wish, begin: Place, patience: Patience | None = None
+        self,
+        outbox: Outbox,
+        wish: Wish,
+        begin: Place,
+        patience: Patience | None = None,
+        standing: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
@@ -142,6 +156,7 @@ class EventStream(Response):
         self._place = begin
         self._patience = patience or Patience()
         self._slow = False
+        self._standing = standing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the listener goes."""
@@ -177,6 +192,8 @@ class EventStream(Response):
         """Send what has come, page by page; whoever rings meanwhile is heard afterwards."""
         while True:
             bell.clear()
+            if not self._standing():
+                raise _Away("unauthorized", "the token was revoked, or is over")
             try:
                 heard = await self._outbox.listening.after(self._wish, self._place)
             except UnknownSubscription:

@@ -1,0 +1,142 @@
+"""Those who have no token, or no longer one: what they can send, hold and hear."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
+from xscl.home import Home
+from xscl.service import connection
+from xscl.service.dependencies import COOKIE
+from xscl.service.guard import STRANGER
+from xscl.service.installation import Settings
+
+
+def closed(peer: socket.socket) -> bool:
+    """Return whether the other side has ended a connection."""
+    peer.settimeout(0.01)
+    try:
+        return peer.recv(1) == b""
+    except TimeoutError:
+        return False
+    except ConnectionError:
+        return True
+
+
+def connected(running: Running) -> socket.socket:
+    host, port = running.address.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=5)
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Running]:
+    monkeypatch.setattr(connection, "SECONDS", 0.5)
+    with serving(Home(tmp_path / "data")) as found:
+        yield found
+
+
+def test_connections_that_say_nothing_or_never_come_to_an_end_are_closed(
+    impatient: Running,
+) -> None:
+    with connected(impatient) as silent, connected(impatient) as slow, impatient.client() as client:
+        slow.sendall(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\nA: ")
+        assert not closed(silent)
+        eventually(lambda: closed(silent) and closed(slow))
+        with connected(impatient) as endless:
+            endless.sendall(b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+            with pytest.raises(OSError):  # noqa: PT011 - reset or broken, as the kernel says it
+                for _ in range(10_000):
+                    endless.sendall(b"A: " + b"x" * 1_000 + b"\r\n")
+        ok(client.get("/v1/health"))
+        time.sleep(0.6)  # a connection that has asked something stays
+        ok(client.get("/v1/health"))
+
+
+def test_without_a_token_hardly_any_body_is_read(tmp_path: Path) -> None:
+    settings = Settings(host="0.0.0.0", warm=False)
+    with serving(Home(tmp_path / "data"), settings) as running:
+        large = b"[" * (STRANGER + 1)
+        for token in (None, "xscl_00000000_" + "x" * 43):
+            with running.client(token) as stranger:
+                for path in ("/v1/subscriptions:import", "/v1/documents/s", "/v1/sql"):
+                    assert code(stranger.post(path, content=large)) == (413, "body_too_large")
+                assert code(stranger.post("/v1/sql", content=large[:10])) == (401, "unauthorized")
+
+
+def test_w7_a_revoked_token_takes_its_sessions_and_streams_along(
+    running: Running, operator: httpx.Client
+) -> None:
+    made = ok(operator.post("/v1/tokens", json={"user": "carol", "label": "page"}))
+    token, name = made["token"], made["id"]
+    with running.client() as browser:
+        answer = browser.post("/sign-in", data={"token": token, "next": "/"})
+        assert answer.status_code == 303
+        session = answer.cookies[COOKIE]
+        browser.cookies.clear()
+        browser.cookies.set(COOKIE, session)
+        assert ok(browser.get("/v1/subscriptions"))["next"] is None
+        heard: list[str] = []
+        with running.client(token) as listener:
+
+            def listen() -> None:
+                with listener.stream("GET", "/v1/events") as events:
+                    heard.extend(events.iter_lines())
+
+            thread = threading.Thread(target=listen)
+            thread.start()
+            eventually(lambda: bool(heard))
+            ok(operator.delete(f"/v1/tokens/{name}"))
+            assert browser.get("/v1/subscriptions").status_code == 401
+            assert running.service._outbox is not None
+            running.service._outbox.bells.ring_all()
+            thread.join(30)
+            assert not thread.is_alive()
+    assert any("unauthorized" in line for line in heard)
+
+
+def test_tokens_and_streams_are_made_side_by_side(running: Running, operator: httpx.Client) -> None:
+    """Each in its own transaction: none takes another one back."""
+    dora = token_of(operator, "dora")
+    tokens: list[str] = []
+
+    def make_streams() -> None:
+        with running.client(dora) as client:
+            for number in range(30):
+                ok(client.put(f"/v1/streams/s{number}"))
+
+    threads = [threading.Thread(target=make_streams)]
+    threads += [
+        threading.Thread(
+            target=lambda: tokens.extend(token_of(operator, f"user{n}") for n in range(20))
+        )
+        for _ in range(2)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(tokens) == 40
+    with running.client(dora) as client:
+        names = {one["name"] for one in ok(client.get("/v1/streams"))["items"]}
+        assert {f"s{number}" for number in range(30)} <= names
+    for token in tokens:
+        with running.client(token) as client:
+            ok(client.get("/v1/subscriptions"))
+
+
+def test_nobody_gets_ahead_of_the_clock(running: Running, operator: httpx.Client) -> None:
+    with running.client(token_of(operator, "eve")) as eve:
+        ok(eve.put("/v1/streams/mine"))
+        ahead = int((time.time() + 200) * 1e6)
+        taken = ok(eve.post(f"/v1/documents/mine?time={ahead}", content=b"<item/>"))
+        assert taken["timestamp"] < ahead - 100e6
+        beyond = int((time.time() + 600) * 1e6)
+        refused = eve.post(f"/v1/documents/mine?time={beyond}", content=b"<item/>")
+        assert code(refused) == (422, "future")
