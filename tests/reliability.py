@@ -7,11 +7,11 @@ the table are listed in `ELSEWHERE` under their own names.
 
 from __future__ import annotations
 
-import ast
 import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 
 TESTS = Path(__file__).parent
@@ -58,16 +58,18 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
 }
 """Tests of rows that do not have them in their names."""
 
+_TEST = re.compile(r"^\s*(?:async )?def (test_\w+)", re.MULTILINE)
 _NAMED = re.compile(r"test_((?:[a-z]\d+_)+)")
 
 
-def all_tests() -> Iterator[tuple[str, str]]:
-    """Yield the file and the name of each test."""
-    for path in sorted(TESTS.rglob("test_*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield path.relative_to(TESTS).as_posix(), node.name
+@cache
+def all_tests() -> tuple[tuple[str, str], ...]:
+    """Return the file and the name of each test."""
+    return tuple(
+        (path.relative_to(TESTS).as_posix(), name)
+        for path in sorted(TESTS.rglob("test_*.py"))
+        for name in _TEST.findall(path.read_text("utf-8"))
+    )
 
 
 def named() -> dict[str, list[str]]:

@@ -3,7 +3,7 @@
 What a consumer is about to push it notes in a file (`Attempts`).  Who starts and finds a batch
 noted that was not consumed knows that a process ended in the midst of it, for whatever reason.
 Before it tries the same segments again it has the documents read by another process
-(`python -m xscl.poison`), which may die of one: that one is poison, and another process reads the
+(`feeds.probe`), which may die of one: that one is poison, and another process reads the
 rest.  The batch goes on without it; it is recorded as rejected with the reason `poison`.
 
 Most ends have nothing to do with a document; then reading the batch once more is all it costs.
@@ -12,20 +12,14 @@ Most ends have nothing to do with a document; then reading the batch once more i
 from __future__ import annotations
 
 import os
-import struct
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from feeds.documents import Document
-from feeds.errors import MalformedDocument
-from feeds.faultpoints import reached
-from feeds.xmlparse import parse
+from feeds.probe import SIZE
 
-_SIZE = struct.Struct("<Q")
-_READ = b"."
 _PATIENCE = 300.0  # seconds for one process to read what is left of a batch
 
 
@@ -69,11 +63,11 @@ def poisonous(documents: Sequence[Document]) -> frozenset[int]:
 
 def _count_read(documents: Sequence[Document]) -> int:
     """Return how many of some documents a new process reads before it ends."""
-    parts = [part for one in documents for part in (_SIZE.pack(len(one.xml)), one.xml)]
+    parts = [part for one in documents for part in (SIZE.pack(len(one.xml)), one.xml)]
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "xscl.poison"],
+            [sys.executable, "-m", "feeds.probe"],
             input=b"".join(parts),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -84,20 +78,3 @@ def _count_read(documents: Sequence[Document]) -> int:
     except subprocess.TimeoutExpired as error:
         return len(error.stdout or b"")
     return len(done.stdout)
-
-
-def _read_all() -> None:
-    """Read documents from standard input, and say of each that it was read."""
-    source, told = sys.stdin.buffer, sys.stdout.buffer
-    while head := source.read(_SIZE.size):
-        (size,) = _SIZE.unpack(head)
-        xml = source.read(size)
-        reached("probed")
-        with suppress(MalformedDocument):  # which is told later: here it has only to end nothing
-            parse(xml)
-        told.write(_READ)
-        told.flush()
-
-
-if __name__ == "__main__":
-    _read_all()
