@@ -47,8 +47,9 @@ def compared(query: CompiledQuery) -> tuple[tuple[Place, ...], ...]:
         places = list(dict.fromkeys(found))
         touched = [group for group in groups if not set(group).isdisjoint(places)]
         merged = [place for group in touched for place in group]
+        at = groups.index(touched[0]) if touched else len(groups)
         groups = [group for group in groups if group not in touched]
-        groups.append([*merged, *(place for place in places if place not in merged)])
+        groups.insert(at, [*merged, *(place for place in places if place not in merged)])
     return tuple(tuple(group) for group in groups if len(group) > 1)
 
 
