@@ -261,6 +261,7 @@ class Engine:
         updates: bool = False,
         language: str = XSCL,
         since: str | int | None = None,
+        seconds: float | None = None,
     ) -> None:
         """Register a query; it sees the documents that arrive from now on.
 
@@ -269,17 +270,24 @@ class Engine:
         on, and joins later ones with them.  With `updates` it sees new versions
         of documents too.  `language` is `xscl` or `cel`; CEL reads streams
         whose attributes are known (see `stream`).  Raises QueryError, and
-        NameTaken for a name that is in use.
+        NameTaken for a name that is in use; TooLong if what was before takes
+        more than some `seconds` to find, in which nothing is pushed.
         """
         if since is not None:
-            self._subscribe_since(name, query, updates, language, since)
+            self._subscribe_since(name, query, updates, language, since, seconds)
         elif language == XSCL:
             self._subscribe([(name, query)], updates)
         else:
             self._subscribe_query(name, query, language, updates)
 
     def _subscribe_since(
-        self, name: str, text: str, updates: bool, language: str, since: str | int
+        self,
+        name: str,
+        text: str,
+        updates: bool,
+        language: str,
+        since: str | int,
+        seconds: float | None,
     ) -> None:
         if language != XSCL:
             raise XsclError("since is for queries in XSCL: what events were before is not kept")
@@ -290,7 +298,8 @@ class Engine:
             begin = beginning(since, self._documents.clock)
             first = first_after(self._store, begin, self._documents.next)
             trial = Trial(name, query.source, query.streams, updates, first=first)
-            found = self._tried(trial)
+            until = None if seconds is None else time.monotonic() + seconds
+            found = self._tried(trial, until)
             with self._changing():
                 self._registration.register([(name, query)], updates, first)
                 self._prime(self._subscriptions[name], trial, found)

@@ -31,6 +31,7 @@ from xscl.errors import (
     StreamCycle,
     StreamInUse,
     TooComplex,
+    TooLong,
     UnknownSubscription,
     XsclError,
 )
@@ -54,6 +55,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (StreamInUse, HTTPStatus.CONFLICT),
     (UnknownSubscription, HTTPStatus.NOT_FOUND),
     (UnknownToken, HTTPStatus.NOT_FOUND),
+    (TooLong, HTTPStatus.UNPROCESSABLE_ENTITY),
     (DocumentError, HTTPStatus.UNPROCESSABLE_ENTITY),
     (QuotaExceeded, HTTPStatus.FORBIDDEN),
     (SqlBusy, HTTPStatus.TOO_MANY_REQUESTS),

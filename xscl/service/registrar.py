@@ -20,6 +20,9 @@ from xscl.results import XSCL
 MOST = 500
 """Queries that are registered together."""
 
+PAST = 5.0
+"""Seconds for which finding the past of a query may hold up everything else."""
+
 LINGER = 0.005
 """Seconds for which more are waited for where several came together the last time."""
 
@@ -70,6 +73,7 @@ class Registrar:
                 updates=updates,
                 language=language,
                 since=since,
+                seconds=PAST,
             )
 
     def close(self) -> None:

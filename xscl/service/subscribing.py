@@ -52,6 +52,7 @@ def subscribe(here: Installation, who: Account, wanted: Wanted) -> tuple[Subscri
 
 def begin(here: Installation, who: Account, wanted: Wanted) -> Begun:
     """Return a registration that waits for its turn; `ending` and `ended` bring it to its end."""
+    refuse_bare(wanted.since)
     known = who.qualify(wanted.name)
     resolved = _resolved(here, who, wanted)
     found = here.engine.subscription(known)
@@ -136,6 +137,18 @@ def subscribe_all(here: Installation, who: Account, rows: Sequence[Wanted]) -> t
             with _in_row(number, rows[number - 1]), resolved.as_written():
                 raise
     return len(new), len(rows) - len(new)
+
+
+def refuse_bare(since: str | None) -> None:
+    """Raise Problem for a time back without a unit: 7 what?"""
+    if since is not None and since.strip().isdecimal():
+        number = since.strip()
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "duration",
+            f"the duration {number} has no unit",
+            hint=f"write '{number} d' or '{number} h'",
+        )
 
 
 @contextmanager

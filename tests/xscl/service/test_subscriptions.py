@@ -7,7 +7,8 @@ import json
 import httpx
 import pytest
 
-from tests.xscl.service.conftest import code, ok
+from tests.xscl.service.conftest import code, eventually, ok
+from xscl.service import registrar
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
@@ -38,6 +39,31 @@ def test_put_get_delete(operator: httpx.Client) -> None:
     gone = operator.get("/v1/subscriptions/twice")
     assert (gone.status_code, gone.json()["code"]) == (404, "unknown_subscription")
     assert gone.headers["content-type"] == "application/problem+json"
+
+
+def test_since_begins_with_what_is_kept(operator: httpx.Client) -> None:
+    for number in range(3):
+        ok(operator.post(f"/v1/documents/past?id=p{number}", content=b"<o><a/></o>"))
+    tried = {"query": "past//a->x"}
+    eventually(lambda: ok(operator.post("/v1/try", json=tried))["total"] == 3)
+    ok(operator.put("/v1/subscriptions/past", json={**tried, "since": "1 d"}))
+    matches = ok(operator.get("/v1/subscriptions/past/matches"))["matches"]
+    assert {match["documents"][0] for match in matches} == {"p0", "p1", "p2"}
+    for wrong in ("7", "-1 d", "soon"):
+        refused = operator.put("/v1/subscriptions/then", json={**tried, "since": wrong})
+        assert code(refused)[0] in (400, 422), wrong
+
+
+def test_the_past_may_not_take_for_ever(
+    operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registrar, "PAST", -1.0)
+    ok(operator.post("/v1/documents/long", content=b"<o><a/></o>"))
+    tried = {"query": "long//a->x"}
+    eventually(lambda: ok(operator.post("/v1/try", json=tried))["total"] == 1)
+    refused = operator.put("/v1/subscriptions/long", json={**tried, "since": "1 d"})
+    assert code(refused) == (422, "too_long")
+    assert code(operator.get("/v1/subscriptions/long")) == (404, "unknown_subscription")
 
 
 def test_a_wrong_query_has_its_place(operator: httpx.Client) -> None:

@@ -21,6 +21,7 @@ from xscl.service.problems import Problem
 from xscl.service.resolving import Resolved
 from xscl.service.routes.subscriptions import QUERY, Name, existing
 from xscl.service.showing import MatchShown, document_name, match_shown, visible_document
+from xscl.service.subscribing import refuse_bare
 from xscl.why import Why
 from xscl.witness import spooled, witness
 
@@ -113,6 +114,7 @@ class Witness(BaseModel):
 @router.post("/try", summary="Try a query on what is kept")
 def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
     """Returns what a query would have matched; nothing is registered."""
+    refuse_bare(asked.since)
     query, resolved = _query(here, who, asked)
     with one_of_few(), resolved.as_written():
         found = here.engine.try_query(query, asked.since, SECONDS)
