@@ -144,7 +144,7 @@ def test_the_status_of_a_service_of_another_release(
     done = run_xscl("status", "--json", "--data", str(place.path))
     assert done.exit_code == 0, done.stderr
     figures = json.loads(done.stdout)
-    assert figures.keys() == last.keys() - {"pid", "written"} | {"service"}
+    assert figures.keys() == last.keys() - {"pid", "written", "paused"} | {"service"}
     for missing in ("lag", "written"):
         place.write_status({name: value for name, value in last.items() if name != missing})
         done = run_xscl("status", "--data", str(place.path))
