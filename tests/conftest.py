@@ -37,6 +37,9 @@ TOGETHER = {
 }
 """What takes long to make, and parts of the names of the tests that share it."""
 
+WHOLE_MODULES = ("/xscl/service/", "/xscl/page/", "/xscl/usersql/", "/test_cli_remote.py::")
+"""Tests of which those of a module share a service, and what they find there."""
+
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
@@ -46,6 +49,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
+            if any(part in nodeid for part in WHOLE_MODULES):
+                return nodeid.partition("::")[0]
             shared = (
                 what for what, parts in TOGETHER.items() if any(part in nodeid for part in parts)
             )

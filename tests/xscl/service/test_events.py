@@ -91,6 +91,7 @@ def test_events_of_all_go_on_within_one_result(operator: httpx.Client) -> None:
 def test_w8_events_are_ones_own(
     operator: httpx.Client, alice: httpx.Client, bob: httpx.Client
 ) -> None:
+    operator.put("/v1/streams/Shared", json={})
     for user in (alice, bob):
         subscribed(user, "mine", "Shared//item->i")
     assert bob.get("/v1/subscriptions/live/events").status_code == 404

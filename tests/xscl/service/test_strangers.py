@@ -117,7 +117,7 @@ def test_tokens_and_streams_are_made_side_by_side(running: Running, operator: ht
     def make_streams() -> None:
         with running.client(dora) as client:
             for number in range(30):
-                ok(client.put(f"/v1/streams/s{number}"))
+                ok(client.put(f"/v1/streams/s{number}", json={}))
 
     threads = [threading.Thread(target=make_streams)]
     threads += [
@@ -141,7 +141,7 @@ def test_tokens_and_streams_are_made_side_by_side(running: Running, operator: ht
 
 def test_nobody_gets_ahead_of_the_clock(running: Running, operator: httpx.Client) -> None:
     with running.client(token_of(operator, "eve")) as eve:
-        ok(eve.put("/v1/streams/mine"))
+        ok(eve.put("/v1/streams/mine", json={}))
         ahead = int((time.time() + 200) * 1e6)
         taken = ok(eve.post(f"/v1/documents/mine?time={ahead}", content=b"<item/>"))
         assert taken["timestamp"] < ahead - 100e6
