@@ -12,7 +12,7 @@ import pytest
 from feeds.documents import Document
 from xscl.engine import Engine
 from xscl.errors import DocumentError
-from xscl.workers import Workers
+from xscl.workers import REST, Workers
 from xscl.xpath.changes import Changes
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.portions import Part
@@ -28,8 +28,15 @@ class Watched(Workers):
     """Counts the documents whose witnesses come from another process."""
 
     def __init__(self, count: int) -> None:
-        super().__init__(count, few=2)
+        self.now = 0.0
+        self.slow = 1.0
+        super().__init__(count, few=2, clock=self.tick)
         self.elsewhere = 0
+
+    def tick(self) -> float:
+        """Return a time that goes on with every look, as if shredding took long."""
+        self.now += self.slow
+        return self.now
 
     def parts(
         self, automaton: Automaton, changes: Changes, documents: Sequence[Document]
@@ -152,6 +159,26 @@ def test_they_end_with_their_engine(tmp_path: Path, workers: Watched) -> None:
         (number,) = workers.numbers
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
+
+
+def test_what_is_shredded_fast_is_not_handed_on(
+    engine: Engine, alone: Engine, workers: Watched
+) -> None:
+    for one in (engine, alone):
+        one.subscribe(*QUERIES[0])
+    same(engine, alone, 0)
+    workers.await_all()
+    before = workers.elsewhere
+    workers.slow = 1e-6
+    same(engine, alone, 50)
+    assert workers.elsewhere == before + 20
+    for number in range(REST):
+        same(engine, alone, 100 + 50 * number)
+    assert workers.elsewhere == before + 20
+    workers.slow = 1.0
+    same(engine, alone, 100 + 50 * REST)
+    same(engine, alone, 150 + 50 * REST)
+    assert workers.elsewhere == before + 60
 
 
 def test_small_batches_start_nothing(tmp_path: Path) -> None:
