@@ -12,7 +12,7 @@ import pytest
 from feeds.documents import Document
 from xscl.engine import Engine
 from xscl.errors import DocumentError
-from xscl.workers import REST, Workers
+from xscl.workers import Workers
 from xscl.xpath.changes import Changes
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.portions import Part
@@ -162,22 +162,23 @@ def test_they_end_with_their_engine(tmp_path: Path, workers: Watched) -> None:
 
 
 def test_what_is_shredded_fast_is_not_handed_on(
-    engine: Engine, alone: Engine, workers: Watched
+    engine: Engine, alone: Engine, workers: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("xscl.workers.REST", 3)
     for one in (engine, alone):
-        one.subscribe(*QUERIES[0])
+        one.subscribe(*QUERIES[2])
     same(engine, alone, 0)
     workers.await_all()
     before = workers.elsewhere
     workers.slow = 1e-6
     same(engine, alone, 50)
     assert workers.elsewhere == before + 20
-    for number in range(REST):
+    for number in range(3):
         same(engine, alone, 100 + 50 * number)
     assert workers.elsewhere == before + 20
     workers.slow = 1.0
-    same(engine, alone, 100 + 50 * REST)
-    same(engine, alone, 150 + 50 * REST)
+    same(engine, alone, 250)
+    same(engine, alone, 300)
     assert workers.elsewhere == before + 60
 
 
