@@ -14,13 +14,12 @@ import ipaddress
 import re
 import socket
 from collections.abc import Awaitable, Callable
-from concurrent.futures import Future
 from dataclasses import dataclass
-from queue import SimpleQueue
-from threading import Semaphore, Thread
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import httpx
+
+from feeds.daemons import Daemons
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[str, ...]]]
 """From host and port to addresses; raises OSError if there are none."""
@@ -66,41 +65,9 @@ async def resolve(host: str, port: int) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(address[4][0]) for address in found))
 
 
-_Found: TypeAlias = list[tuple[Any, ...]]
-
-
-class _Resolvers:
-    """Threads that ask the system's resolver, and that the end of the process does not wait for."""
-
-    def __init__(self) -> None:
-        self._waiting: SimpleQueue[tuple[Callable[[], _Found], Future[_Found]]] = SimpleQueue()
-        self._idle = Semaphore(0)
-        self._started = 0
-
-    def submit(self, ask: Callable[[], _Found]) -> Future[_Found]:
-        """Ask as soon as a thread is free; another one is started if none is, up to a number."""
-        future: Future[_Found] = Future()
-        self._waiting.put((ask, future))
-        if not self._idle.acquire(blocking=False) and self._started < RESOLVING:
-            self._started += 1
-            Thread(target=self._work, name=f"resolve-{self._started}", daemon=True).start()
-        return future
-
-    def _work(self) -> None:
-        while True:
-            ask, future = self._waiting.get()
-            if future.set_running_or_notify_cancel():
-                try:
-                    future.set_result(ask())
-                except BaseException as error:
-                    future.set_exception(error)
-            del ask, future
-            self._idle.release()
-
-
 @functools.cache
-def _resolvers() -> _Resolvers:
-    return _Resolvers()
+def _resolvers() -> Daemons:
+    return Daemons("resolve", RESOLVING)
 
 
 async def check(url: str, allowed: frozenset[str], resolve: Resolve) -> Target | Refused:

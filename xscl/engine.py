@@ -25,13 +25,14 @@ from feeds.faultpoints import reached
 from templates.processor import Processor, Pushed
 from templates.registry import Registry
 from templates.relations import INFINITE
+from xscl import history
 from xscl.backup import Backup, back_up
 from xscl.collector import paused, settle, unsettle
 from xscl.compile import compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
 from xscl.documents import Accepted, Documents, Origin, check
-from xscl.errors import SqlError, StoreError, TooLong, XsclError
+from xscl.errors import SqlError, Stopping, StoreError, TooLong, XsclError
 from xscl.explain import explain
 from xscl.forgetting import Forgetting
 from xscl.history import TRIED, Trial, beginning, past, registered
@@ -52,6 +53,7 @@ from xscl.relations import Relations
 from xscl.results import XSCL, Results, Subscription
 from xscl.retention import Retention
 from xscl.shapes import Registrable
+from xscl.sizing import FEWEST, Sizing
 from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
@@ -66,6 +68,9 @@ FORGOTTEN_AFTER = 64
 """Pushes from one look for what operators over time need no more to the next."""
 PATIENCE = 0.2
 """Seconds for which a look waits for a push to end, before it sees what was before that."""
+
+SLICE = 0.5
+"""Seconds that a trial works on a batch: it can be ended between two of them."""
 
 
 class Engine:
@@ -95,6 +100,7 @@ class Engine:
         self._settled = 0  # subscriptions that were there when the collector was last told
         self.pace = Pace()
         self._laps = Laps(self.pace)
+        self._ending = threading.Event()
         self._compile = lru_cache(maxsize=10_000)(compile_query)
         try:
             with self._store.telling(), paused():
@@ -791,6 +797,10 @@ class Engine:
             )
         return self._tried(trial, until)
 
+    def end_questions(self) -> None:
+        """Have trials, and questions that need some, end soon: they raise Stopping."""
+        self._ending.set()
+
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
         """Return whether a query (its text, or a subscription's name) matches documents, and why.
 
@@ -811,13 +821,18 @@ class Engine:
             for stream in trial.streams:
                 twin.stream(stream, lateness=self._streams.lateness(stream))
         twin.subscribe(trial.name, trial.query, updates=trial.updates)
+        size = Sizing(SLICE, history.BATCH, SLICE / FEWEST)
         with closing(store):
-            for batch in past(store, trial):
-                if until is not None and time.monotonic() > until:
+            for batch in past(store, trial, lambda: size.documents):
+                began = time.monotonic()
+                if self._ending.is_set():
+                    raise Stopping
+                if until is not None and began > until:
                     raise TooLong
                 with twin._changing():
                     twin._take(batch)
                     twin._finish()
+                size.learn(len(batch), time.monotonic() - began)
         twin.flush()
         return twin._all()
 

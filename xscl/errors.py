@@ -10,6 +10,7 @@
     ├── StreamInUse           others still read the stream
     ├── SqlError              the SQL is no single SELECT, or DuckDB refuses it
     ├── TooLong               a trial took longer than it may
+    ├── Stopping              the service ends, and takes or answers nothing more
     ├── DocumentError         a document that no query could be right about
     └── StoreError            the state cannot be opened or read (kinds: `xscl.storeerrors`)
 
@@ -119,6 +120,15 @@ class TooLong(XsclError):
         super().__init__(
             "trying the query on all that is kept takes too long", hint="try it on less: since"
         )
+
+
+class Stopping(XsclError):
+    """The service ends, and takes or answers nothing more."""
+
+    code = "stopping"
+
+    def __init__(self) -> None:
+        super().__init__("the service is stopping", hint="try again when it is back")
 
 
 class DocumentError(XsclError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -78,8 +78,10 @@ def beginning(since: str | int | None, clock: int) -> int:
     return -INFINITE if back is None else clock - back
 
 
-def past(store: Store, trial: Trial) -> Iterator[list[Arrived]]:
-    """Yield the documents that a trial is made on, in order of arrival, in batches.
+def past(
+    store: Store, trial: Trial, size: Callable[[], int] = lambda: BATCH
+) -> Iterator[list[Arrived]]:
+    """Yield the documents that a trial is made on, in order of arrival, in batches of a `size`.
 
     The store is read while the batches are: nothing else may use its connection.
     """
@@ -99,7 +101,7 @@ def past(store: Store, trial: Trial) -> Iterator[list[Arrived]]:
         ],
     )
     seen: Counter[str] = Counter()
-    while found := rows.fetchmany(BATCH):
+    while found := rows.fetchmany(size()):
         yield [arrived for row in found for arrived in _arrived(row, trial.texts, seen)]
 
 

@@ -5,8 +5,9 @@ with or without Spark, and hands matches on; the reporter writes status.json.
 Requests over HTTP are answered beside (`xscl.service`), and matches are brought
 to those who wait for them (`xscl.delivery`).  If one of the first two fails, that
 ends the service, and its error is the service's; a look that fails is told, and
-the next one may do better.
-`stop` finishes the batch in progress and drops polls in flight.
+the next one may do better, as is a listener that fails: matches are kept before they are handed on.
+`stop` finishes the batch in progress and drops polls in flight; deliveries and requests in
+progress have a few seconds, the same ones, and trials end at once.
 A full disk ends nothing: everything that writes waits until there is room (`xscl.diskroom`).
 """
 
@@ -122,6 +123,8 @@ class Service:
                         self._consume(consumer)
                 finally:
                     self.stop()
+                    outbox.begin_to_end()  # all have their time to end at the same time
+                    engine.end_questions()
                     fetch.join()
                     report.join()
             if self._errors:
@@ -179,17 +182,29 @@ class Service:
                 self._on_listening(server.address)
                 yield
             finally:
-                outbox.end_listening()
+                outbox.begin_to_end()
+                engine.end_questions()
                 server.stop()
                 self.address = None
 
     def _hand_on(self, matches: Matches) -> None:
-        """Tell the outbox and who listens of matches that were committed, and count them."""
-        if self._usage is not None and self._usage.has_users:
-            self._usage.matched(matches.received())
+        """Tell the outbox and who listens of matches that were committed, and count them.
+
+        They are kept already: what fails here is told, and holds up no other match.
+        """
+        for told in (self._bring, self._count, self._on_matches):
+            try:
+                told(matches)
+            except Exception:
+                _log.exception("matches that are kept could not be handed on")
+
+    def _bring(self, matches: Matches) -> None:
         if self._outbox is not None:
             self._outbox.notify(matches)
-        self._on_matches(matches)
+
+    def _count(self, matches: Matches) -> None:
+        if self._usage is not None and self._usage.has_users:
+            self._usage.matched(matches.received())
 
     @contextmanager
     def _consuming(self, engine: Engine, spool: Spool) -> Iterator[Consumer]:

@@ -18,7 +18,7 @@ from tests.whole import strategies as drawn
 from tests.whole.test_engine import _document, _examples
 from tests.xscl.test_why_properties import play
 from xscl import Document, Engine, Match, QueryError, XsclError, history
-from xscl.errors import UnknownSubscription
+from xscl.errors import Stopping, UnknownSubscription
 
 D = 86_400_000_000
 PAIR = "S//a->x FOLLOWED BY{x=y, 3 d} S//b->y"
@@ -267,3 +267,9 @@ def test_a_query_in_another_language() -> None:
         engine.subscribe("c", "SELECT * FROM S", language="cel")
         with pytest.raises(XsclError, match="'c' is in cel: only queries in XSCL"):
             engine.try_query("c")
+
+
+def test_a_trial_ends_when_it_is_told_to(engine: Engine) -> None:
+    engine.end_questions()
+    with pytest.raises(Stopping):
+        engine.try_query(PAIR)

@@ -181,13 +181,18 @@ def test_stopped_before_it_began_it_consumes_nothing(place: Home) -> None:
     assert waiting(place) == 2
 
 
-def test_the_error_of_a_listener_ends_it(place: Home) -> None:
+def test_the_error_of_a_listener_ends_nothing(
+    place: Home, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(matches: Matches) -> None:
         raise ValueError("the listener fell asleep")
 
-    with pytest.raises(ValueError, match="fell asleep"):
-        Service(place, Serving(spark=False), fail).run()
-    assert place.holder() is None
+    until = threading.Event()
+    until.set()
+    Service(place, Serving(spark=False), fail).run(until)
+    assert "the listener fell asleep" in caplog.text
+    assert written(place)["matches"] == 1
+    assert waiting(place) == 0
 
 
 def test_the_error_of_a_thread_ends_it(place: Home) -> None:

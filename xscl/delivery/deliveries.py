@@ -132,11 +132,15 @@ class Deliveries:
         with suppress(RuntimeError):  # the loop is closed: the next start looks at all
             self._loop.call_soon_threadsafe(self._look, id)
 
+    def begin_to_stop(self) -> None:
+        """Begin with nothing new; what is being sent may still be taken, for some seconds."""
+        with suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._stop)
+
     def stop(self) -> None:
-        """End: what is being sent may still be taken, for some seconds."""
+        """End, as soon as what is being sent is taken or has had its time."""
+        self.begin_to_stop()
         if self._thread.is_alive():
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._stop)
             self._thread.join()
         self._loop.close()
         self._reading.shutdown()

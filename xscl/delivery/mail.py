@@ -9,9 +9,11 @@ message's id as its Message-ID, so a mail program recognises one that comes agai
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import smtplib
 import ssl
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
@@ -19,6 +21,7 @@ from email.utils import formatdate
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
+from feeds.daemons import Daemons
 from xscl.delivery.endpoint import Delivered, Failed, Outcome
 from xscl.delivery.message import Message
 from xscl.errors import XsclError
@@ -26,6 +29,9 @@ from xscl.errors import XsclError
 Security: TypeAlias = Literal["none", "starttls", "tls"]
 
 SECONDS = 30.0
+"""How long a mail may take, from the connection to the last answer."""
+AT_ONCE = 16
+"""Mails that are handed over at the same time."""
 MOST = 100
 """Messages in one digest; what is more comes in the next one at once."""
 LINES = 40
@@ -97,9 +103,18 @@ class MailSender:
             return Failed("this service has no mail server (XSCL_SMTP)")
         mail = mail_of(messages, self.server.sender, self.to)
         try:
-            return await asyncio.to_thread(hand_over, self.server, mail)
+            async with asyncio.timeout(SECONDS):
+                work = functools.partial(hand_over, self.server, mail, SECONDS)
+                return await asyncio.wrap_future(_threads().submit(work))
+        except TimeoutError:
+            return Failed(f"the mail server did not take the mail within {SECONDS:g} s")
         except (smtplib.SMTPException, OSError) as error:
             return Failed(f"the mail server cannot be used: {type(error).__name__}")
+
+
+@functools.cache
+def _threads() -> Daemons:
+    return Daemons("mail", AT_ONCE)
 
 
 def mail_of(messages: Sequence[Message], sender: str, to: str) -> EmailMessage:
@@ -135,20 +150,24 @@ def header_text(text: str) -> str:
     return " ".join(plain(text).split())[:200]
 
 
-def hand_over(server: MailServer, mail: EmailMessage) -> Outcome:
-    """Hand a mail to the server, which has it then."""
+def hand_over(server: MailServer, mail: EmailMessage, seconds: float) -> Outcome:
+    """Hand a mail to the server, which has it then; raises TimeoutError after so many seconds."""
+    until = time.monotonic() + seconds
     context = ssl.create_default_context()
     if server.security == "tls":
         connection: smtplib.SMTP = smtplib.SMTP_SSL(
-            server.host, server.port, timeout=SECONDS, context=context
+            server.host, server.port, timeout=seconds, context=context
         )
     else:
-        connection = smtplib.SMTP(server.host, server.port, timeout=SECONDS)
+        connection = smtplib.SMTP(server.host, server.port, timeout=seconds)
     with connection:
         if server.security == "starttls":
+            _hurry(connection, until)
             connection.starttls(context=context)
         if server.user:
+            _hurry(connection, until)
             connection.login(server.user, server.password)
+        _hurry(connection, until)
         try:
             connection.send_message(mail)
         except smtplib.SMTPRecipientsRefused as error:
@@ -157,3 +176,12 @@ def hand_over(server: MailServer, mail: EmailMessage) -> Outcome:
         except smtplib.SMTPDataError as error:
             return Failed(f"the mail server refuses the mail ({error.smtp_code})", answered=True)
     return Delivered()
+
+
+def _hurry(connection: smtplib.SMTP, until: float) -> None:
+    """Let no answer of a server take longer than there is time; raises TimeoutError if none is."""
+    left = until - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    if connection.sock is not None:
+        connection.sock.settimeout(left)

@@ -70,10 +70,11 @@ class Outbox:
         )
         self._deliveries.start()
 
-    def end_listening(self) -> None:
-        """Have all listeners go, so that whoever answers them can end."""
+    def begin_to_end(self) -> None:
+        """Have all listeners go, and begin no more deliveries; `close` waits for their end."""
         self._ending.set()
         self.bells.ring_all()
+        self._deliveries.begin_to_stop()
 
     @property
     def is_ending(self) -> bool:

@@ -21,9 +21,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from xscl.errors import Stopping
 from xscl.service.dependencies import may_ask
 from xscl.service.installation import Installation, Settings
-from xscl.service.problems import Problem, answer
+from xscl.service.problems import Problem, answer, of_error
 from xscl.service.tokens import FORM
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -79,6 +80,11 @@ class Guard:
             if began:
                 raise
             await answer(problem)(scope, receive, dressed)
+        except asyncio.CancelledError:  # it has had its time to end
+            if not self._installation.outbox.is_ending:
+                raise
+            if not began:
+                await answer(of_error(Stopping()))(scope, receive, dressed)
 
     def _most(self, scope: Scope) -> int:
         """Return the most bytes of a request's body."""

@@ -19,9 +19,8 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.diskroom import DiskFull, DiskRoom
 from xscl.engine import Engine
-from xscl.errors import XsclError
+from xscl.errors import Stopping, XsclError
 from xscl.followed import ticks
-from xscl.service.registrar import Stopping
 
 DOCUMENTS = 50_000
 BYTES = 256_000_000
@@ -76,7 +75,7 @@ class Intake:
         brought = Brought(tuple(documents), sum(len(one.xml) for one in documents))
         with self._mutex:
             if self._closed:
-                raise Stopping("the service is stopping", hint="try again when it is back")
+                raise Stopping()
             self._forget_consumed()
             documents_most, bytes_most = self._most
             if self._waiting and (

@@ -27,6 +27,7 @@ from xscl.errors import (
     NameTaken,
     QueryError,
     SqlError,
+    Stopping,
     StoreError,
     StreamCycle,
     StreamInUse,
@@ -38,8 +39,8 @@ from xscl.errors import (
 from xscl.service.accounts import QuotaExceeded
 from xscl.service.intake import Busy
 from xscl.service.names import OPERATOR, shown
-from xscl.service.registrar import Stopping
 from xscl.service.tokens import UnknownToken
+from xscl.service.turns import TooMany
 from xscl.usersql.errors import Busy as SqlBusy
 from xscl.usersql.errors import Unavailable
 
@@ -64,6 +65,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (DiskFull, HTTPStatus.SERVICE_UNAVAILABLE),
     (Stopping, HTTPStatus.SERVICE_UNAVAILABLE),
     (Busy, HTTPStatus.TOO_MANY_REQUESTS),
+    (TooMany, HTTPStatus.TOO_MANY_REQUESTS),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
     (XsclError, HTTPStatus.BAD_REQUEST),
     (SpoolError, HTTPStatus.SERVICE_UNAVAILABLE),

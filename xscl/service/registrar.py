@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from xscl.engine import Engine
-from xscl.errors import XsclError
+from xscl.errors import Stopping
 from xscl.results import XSCL
 
 MOST = 500
@@ -25,12 +25,6 @@ PAST = 5.0
 
 LINGER = 0.005
 """Seconds for which more are waited for where several came together the last time."""
-
-
-class Stopping(XsclError):
-    """The service ends and takes nothing more."""
-
-    code = "stopping"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +56,7 @@ class Registrar:
         asked = Asked(name, query, updates)
         with self._mutex:
             if self._closed:
-                raise Stopping("the service is stopping", hint="try again when it is back")
+                raise Stopping()
             if since is None and language == XSCL:
                 self._waiting.put(asked)
                 return asked.done

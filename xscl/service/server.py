@@ -13,7 +13,7 @@ from xscl.errors import XsclError
 from xscl.service.connection import Connection, connections
 from xscl.service.installation import Settings
 
-GRACE = 5
+GRACE = 3
 """Seconds for requests in progress when the service ends."""
 
 _BACKLOG = 1024
@@ -64,7 +64,7 @@ class Server:
         """End: take no more, finish what is in progress within `GRACE`."""
         self._server.should_exit = True
         if self._thread.ident is not None:
-            self._thread.join(GRACE + 3)
+            self._thread.join(GRACE + 1)
         self._socket.close()
 
 

@@ -2,23 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
 import email
 import json
 import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
 from email.message import EmailMessage
 from email.policy import default
 from pathlib import Path
 
 import pytest
 
-from tests.xscl.delivery.receiver import EACH, Receiver, eventually, item, receiving, sending
-from xscl.delivery.endpoint import Endpoint, File, Mail
+from tests.xscl.delivery.receiver import (
+    EACH,
+    QUICK,
+    Receiver,
+    eventually,
+    item,
+    receiving,
+    sending,
+)
+from xscl.delivery.endpoint import Endpoint, Failed, File, Mail
 from xscl.delivery.file import append, is_name
-from xscl.delivery.mail import MailServer, is_address, mail_of, mail_server, text_of
+from xscl.delivery.mail import (
+    AT_ONCE,
+    MailSender,
+    MailServer,
+    is_address,
+    mail_of,
+    mail_server,
+    text_of,
+)
 from xscl.delivery.message import Message, Source
 from xscl.errors import XsclError
 from xscl.secrets import Secrets
@@ -184,6 +201,54 @@ def test_an_address_that_is_refused_is_told(receiver: Receiver) -> None:
         sender.items()
         eventually(lambda: sender.outbox.endpoints[endpoint.id].state == "disabled")
         assert "refuses the address (550)" in sender.outbox.endpoints[endpoint.id].note
+
+
+def test_one_that_says_nothing_holds_up_neither_files_nor_the_end(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        mute = MailServer("127.0.0.1", silent.getsockname()[1], "none")
+        quick = replace(QUICK, ending=0.1)
+        with sending(receiver, Secrets(), mail=mute, files=tmp_path, pace=quick) as sender:
+            sender.engine.subscribe("q", EACH)
+            for number in range(AT_ONCE):
+                sender.outbox.deliver("q", Mail(f"reader{number}@example.org"))
+            sender.items()
+            eventually(lambda: _handing_over() >= 8)
+            sender.outbox.deliver("q", File("matches.jsonl"), after=0)
+            eventually(lambda: (tmp_path / "matches.jsonl").exists())
+        assert all(thread.daemon for thread in threading.enumerate() if _is_of_mails(thread))
+
+
+def _handing_over() -> int:
+    return sum(map(_is_of_mails, threading.enumerate()))
+
+
+def _is_of_mails(thread: threading.Thread) -> bool:
+    return thread.name.startswith("mail-")
+
+
+def test_a_mail_has_one_deadline_for_all_its_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("xscl.delivery.mail.SECONDS", 0.3)
+    over = threading.Event()
+
+    def greet_for_ever(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            while not over.wait(0.05):
+                connection.sendall(b"220-there is more\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=greet_for_ever, args=(listener,), daemon=True)
+        thread.start()
+        slow = MailServer("127.0.0.1", listener.getsockname()[1], "none")
+        try:
+            found = asyncio.run(MailSender(slow, "reader@example.org").send([message("late")]))
+        finally:
+            over.set()
+            thread.join(20)
+    assert isinstance(found, Failed)
+    assert "within 0.3 s" in found.reason
 
 
 def test_without_a_mail_server_it_is_said(receiver: Receiver) -> None:
