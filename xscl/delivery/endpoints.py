@@ -115,6 +115,11 @@ class Endpoints:
         with self._mutex:
             return [self._by_id[id] for id in self._of.get(subscription, ())]
 
+    def count(self, wanted: Callable[[str], bool]) -> int:
+        """Return how many endpoints there are of all subscriptions whose name is wanted."""
+        with self._mutex:
+            return sum(len(ids) for name, ids in self._of.items() if wanted(name))
+
     def get(self, id: str) -> Endpoint | None:
         """Return an endpoint, None if there is none of that id."""
         return self._by_id.get(id)

@@ -32,11 +32,12 @@ class Quota:
     subscriptions: int | None = 1_000
     feeds: int | None = 100
     streams: int | None = 100
+    endpoints: int | None = 100
     documents_a_day: int | None = 100_000
     matches_a_day: int | None = 100_000
 
 
-UNLIMITED = Quota(None, None, None, None, None)
+UNLIMITED = Quota(None, None, None, None, None, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +84,17 @@ class Accounts:
         self._store = store
         self._mutex = threading.Lock()
         self._by_name = {THE_OPERATOR.name: THE_OPERATOR}
+        self._by_number = {OPERATOR: THE_OPERATOR}
         self._streams: dict[int, set[str]] = {OPERATOR: set()}
         for number, name, quota in store.fetch("SELECT number, name, quota FROM state.account"):
-            self._by_name[name] = Account(number, name, quota_of(json.loads(quota)))
+            self._know(Account(number, name, quota_of(json.loads(quota))))
             self._streams[number] = set()
         for number, name in store.fetch("SELECT account, name FROM state.owned_stream"):
             self._streams.setdefault(number, set()).add(name)
+
+    def _know(self, account: Account) -> None:
+        self._by_number[account.number] = account
+        self._by_name[account.name] = account
 
     def __iter__(self) -> Any:
         return iter(list(self._by_name.values()))
@@ -108,7 +114,7 @@ class Accounts:
 
     def numbered(self, number: int) -> Account | None:
         """Return the account of a number, None if there is none."""
-        return next((one for one in self if one.number == number), None)
+        return self._by_number.get(number)
 
     def make(self, name: str, quota: Quota | None = None) -> Account:
         """Make an account; one that is there already stays as it is."""
@@ -116,7 +122,7 @@ class Accounts:
             if (found := self._by_name.get(name)) is not None:
                 return found
             _refuse_bad(name)
-            number = max(one.number for one in self._by_name.values()) + 1
+            number = max(self._by_number) + 1
             made = Account(number, name, quota or Quota())
             with self._store.transaction():
                 self._store.fetch(
@@ -124,7 +130,7 @@ class Accounts:
                     [number, name, json.dumps(asdict(made.quota)), ticks()],
                 )
             self._streams[number] = set()
-            self._by_name[name] = made
+            self._know(made)
             return made
 
     def allow(self, name: str, quota: Quota) -> Account:
@@ -136,7 +142,7 @@ class Accounts:
                     "UPDATE state.account SET quota = ? WHERE number = ?",
                     [json.dumps(asdict(quota)), changed.number],
                 )
-            self._by_name[name] = changed
+            self._know(changed)
             return changed
 
     # -- Streams ---------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from xscl.service.names import OPERATOR, owner
 from xscl.service.registrar import Registrar
 from xscl.service.resolving import Resolver
 from xscl.service.tokens import Tokens
+from xscl.service.turns import Turns
 from xscl.service.usage import Usage
 from xscl.store import Store
 from xscl.usersql import UserSql
@@ -108,22 +109,36 @@ class PublicStreams:
         self._reading = reading
         self._seen: set[str] = set()
         self._seen_at = -_LOOK
+        self._missed: dict[str, float] = {}
 
     def known(self, name: str) -> bool:
-        """Return whether a public stream has this name."""
+        """Return whether a public stream has this name; of one that none had, a second later."""
         if owner(name)[0] != OPERATOR:
             return False
-        if name == EVERYTHING or name in self._seen or self._engine.knows_stream(name):
+        if self.is_at_hand(name):
             return True
-        if self._accounts.has_stream(THE_OPERATOR, name):
-            return True
+        now = time.monotonic()
+        if now - self._missed.get(name, -_MISSED) < _MISSED:
+            return False
         with self._reading() as store:
             rows = store.fetch(
                 "SELECT 1 FROM state.document WHERE list_contains(streams, ?) LIMIT 1", [name]
             )
         if rows:
             self._seen.add(name)
-        return bool(rows)
+            return True
+        if len(self._missed) >= _MISSES:
+            self._missed.clear()
+        self._missed[name] = now
+        return False
+
+    def is_at_hand(self, name: str) -> bool:
+        """Whether a public stream is known to have this name without looking at documents."""
+        if owner(name)[0] != OPERATOR:
+            return False
+        if name == EVERYTHING or name in self._seen or self._engine.knows_stream(name):
+            return True
+        return self._accounts.has_stream(THE_OPERATOR, name)
 
     def names(self) -> set[str]:
         """Return the names of all public streams; those of documents may be seconds old."""
@@ -136,8 +151,14 @@ class PublicStreams:
         return {EVERYTHING, *self._seen, *(n for n in known if owner(n)[0] == OPERATOR)}
 
 
+QUESTIONS, IMPORTS = 2, 4
+"""Questions and imports that are worked on at the same time; each keeps a core busy."""
+
 _LOOK = 10.0
 """Seconds from one look at the streams of all documents to the next."""
+
+_MISSED, _MISSES = 1.0, 1_000
+"""Seconds for which it is remembered that there is no stream of a name, and of how many names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +168,7 @@ class Installation:
     `feeds` has a connection of its own, which one request at a time may use: take `feeds_lock`.
     `reading` yields a store for one request.  `registrar` registers queries, `intake` takes
     documents, both many together; `resolver` knows what the names in queries stand for.
+    `questions` and `imports` have turns.  Take `endpoints_lock` to count endpoints and make one.
     """
 
     home: Home
@@ -166,6 +188,9 @@ class Installation:
     sql: UserSql
     metrics: Metrics
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
+    endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
+    questions: Turns = field(default_factory=lambda: Turns(QUESTIONS))
+    imports: Turns = field(default_factory=lambda: Turns(IMPORTS, waiting=0))
 
 
 @contextmanager
@@ -184,7 +209,7 @@ def installed(
         own, tokens = (stack.enter_context(closing(engine.store())) for _ in range(2))
         accounts = Accounts(own)
         public = PublicStreams(engine, accounts, readers)
-        resolver = Resolver(accounts, public.known)
+        resolver = Resolver(accounts, public.known, public.is_at_hand)
         usage = Usage((one.name for one in engine.subscriptions), (feed.key for feed in feeds))
         registrar = stack.enter_context(closing(Registrar(engine)))
         sql = stack.enter_context(UserSql(engine, home.path))

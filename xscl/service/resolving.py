@@ -88,11 +88,20 @@ class Resolved:
 
 
 class Resolver:
-    """Resolves the names in queries; `is_public` says whether a public stream is known."""
+    """Resolves the names in queries; `is_public` says whether a public stream is known.
 
-    def __init__(self, accounts: Accounts, is_public: Callable[[str], bool]) -> None:
+    `is_at_hand` says the same, at once, of those that need not be looked for.
+    """
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        is_public: Callable[[str], bool],
+        is_at_hand: Callable[[str], bool],
+    ) -> None:
         self._accounts = accounts
         self._is_public = is_public
+        self._is_at_hand = is_at_hand
 
     def resolve(self, account: Account, text: str) -> Resolved:
         """Return a user's query as the engine may have it; raises QueryError, ReservedName."""
@@ -111,12 +120,23 @@ class Resolver:
         insertions = tuple(sorted(own))
         return Resolved(_with(text, prefix, insertions), text, prefix, insertions, publishes)
 
-    def is_quick(self, text: str) -> bool:
-        """Return whether resolving a query takes no time, as another of its shape was before."""
+    def is_quick(self, account: Account, text: str) -> bool:
+        """Return whether resolving a query takes no time, and makes no stream.
+
+        Another one of its shape was resolved before, and nothing has to be looked for.
+        """
         if len(text) > QUICK:
             return False
         cut = split(text)
-        return cut is not None and cut[0] in _KNOWN
+        if cut is None or cut[0] not in _KNOWN:
+            return False
+        return all(
+            not place.published and self._is_there(account, text[place.start : place.end])
+            for place in _places(text)
+        )
+
+    def _is_there(self, account: Account, name: str) -> bool:
+        return self._accounts.has_stream(account, name) or self._is_at_hand(name)
 
     def written(self, account: Account, text: str) -> str:
         """Return a query of the engine as the user has written it: what was put in is taken out."""

@@ -45,12 +45,20 @@ class Usage:
 
     def take(self, account: Account, what: Kept, count: int = 1) -> None:
         """Count more of something; raises QuotaExceeded."""
-        most = account.quota.subscriptions if what == "subscriptions" else account.quota.feeds
         with self._mutex:
-            has = self._kept[what][account.number]
-            if most is not None and has + count > most:
-                raise QuotaExceeded(f"you have {has} {what}, and may have {most}")
+            self._refuse(account, what, count)
             self._kept[what][account.number] += count
+
+    def refuse(self, account: Account, what: Kept, count: int) -> None:
+        """Raise QuotaExceeded if so many more would be too many."""
+        with self._mutex:
+            self._refuse(account, what, count)
+
+    def _refuse(self, account: Account, what: Kept, count: int) -> None:
+        most = account.quota.subscriptions if what == "subscriptions" else account.quota.feeds
+        has = self._kept[what][account.number]
+        if most is not None and has + count > most:
+            raise QuotaExceeded(f"you have {has} {what}, and may have {most}")
 
     @contextmanager
     def taking(self, account: Account, what: Kept, count: int = 1) -> Iterator[None]:
@@ -84,7 +92,8 @@ class Usage:
     @property
     def has_users(self) -> bool:
         """Whether anybody but the operator has subscriptions."""
-        return any(count for number, count in self._kept["subscriptions"].items() if number)
+        with self._mutex:
+            return any(count for number, count in self._kept["subscriptions"].items() if number)
 
     def matched(self, received: Mapping[str, int]) -> None:
         """Count matches of today, by the names of their subscriptions."""

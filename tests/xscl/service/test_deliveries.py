@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -12,6 +14,7 @@ from tests.xscl.delivery.receiver import Receiver, receiving, status
 from tests.xscl.service.conftest import Running, eventually, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.delivery.signature import verify
+from xscl.engine import Engine
 from xscl.following import Fetching
 from xscl.home import Home
 from xscl.service.installation import Settings
@@ -223,6 +226,54 @@ def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
     at = subscribed(operator, "limited")
     refused = operator.get(f"{at}/matches?{query}")
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
+
+
+def test_a_quota_of_endpoints(running: Running, operator: httpx.Client) -> None:
+    with running.client(token_of(operator, "carol")) as carol:
+        operator.put("/v1/accounts/carol/quota", json={"endpoints": 1}).raise_for_status()
+        at = subscribed(carol, "few")
+        wanted = {"kind": "mail", "to": "reader@example.org"}
+        first = made(carol, at, **wanted)
+        more = carol.post(f"{at}/endpoints", json=wanted)
+        assert (more.status_code, more.json()["code"]) == (403, "quota_exceeded")
+        assert carol.get("/v1/me").json()["used"]["endpoints"] == 1
+        carol.delete(f"{at}/endpoints/{first['id']}").raise_for_status()
+        made(carol, at, **wanted)
+
+
+def test_c4_what_is_cut_at_the_end_is_told_so(
+    place: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("xscl.service.server.GRACE", 0.2)
+    began, over = threading.Event(), threading.Event()
+    found: list[httpx.Response] = []
+
+    def hang(*_: object) -> None:
+        began.set()
+        over.wait(30)
+
+    monkeypatch.setattr(Engine, "try_query", hang)
+    with running_to_be_cut(place, found):
+        assert began.wait(30)
+    over.set()
+    (answer,) = found
+    assert (answer.status_code, answer.json()["code"]) == (503, "stopping")
+    assert "Traceback" not in caplog.text
+
+
+@contextmanager
+def running_to_be_cut(place: Home, found: list[httpx.Response]) -> Iterator[None]:
+    """A service that ends while it is asked something; what it answers is found afterwards."""
+    with serving(place) as running, running.client() as client:
+
+        def ask() -> None:
+            found.append(client.post("/v1/try", json={"query": "feeds//a->x"}))
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        yield
+        running.service.stop()
+        asking.join(30)
 
 
 def test_c4_the_service_ends_while_a_webhook_does_not_answer(

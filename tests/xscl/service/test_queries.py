@@ -199,6 +199,8 @@ def test_q9_a_quota_of_subscriptions(
     assert put(bob, "b2", "feeds//a2->x").status_code == 200
     rows = b'{"name": "b4", "query": "feeds//a"}'
     assert code(bob.post("/v1/subscriptions:import", content=rows)) == (403, "quota_exceeded")
+    unread = b'{"name": "b4", "query": "feeds//a["}'  # no query is read of what is too much anyway
+    assert code(bob.post("/v1/subscriptions:import", content=unread)) == (403, "quota_exceeded")
     assert refused(put(bob, "wrong", "feeds//a[")) == "query"
     assert bob.delete("/v1/subscriptions/b0").status_code == 204
     assert put(bob, "b3", "feeds//a3->x").status_code == 201

@@ -24,7 +24,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
-from xscl.service.routes.ask import SECONDS, one_of_few
+from xscl.service.routes.ask import SECONDS
 from xscl.service.subscribing import Wanted, begin, ended, ending
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -102,7 +102,7 @@ def _save(here: Installation, who: Account, name: str, query: str) -> None:
 def _tried(here: Installation, who: Account, query: str, since: str) -> Sequence[Match]:
     """Return what a query would have matched; raises what is wrong with it."""
     resolved = here.resolver.resolve(who, query)
-    with one_of_few(), resolved.as_written():
+    with here.questions.turn(who), resolved.as_written():
         return here.engine.try_query(f"{resolved.text} ", since or None, SECONDS)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from typing import Annotated
@@ -29,9 +26,6 @@ router = APIRouter(tags=["questions"])
 
 SECONDS = 30.0
 """How long a trial may take."""
-
-AT_ONCE = 2
-"""Questions that are worked on at the same time; they keep a core busy each."""
 
 
 class Asked(BaseModel):
@@ -116,7 +110,7 @@ def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
     """Returns what a query would have matched; nothing is registered."""
     refuse_bare(asked.since)
     query, resolved = _query(here, who, asked)
-    with one_of_few(), resolved.as_written():
+    with here.questions.turn(who), resolved.as_written():
         found = here.engine.try_query(query, asked.since, SECONDS)
         shown = [match_shown(who, match) for match in found[: asked.limit]]
         return Tried(total=len(found), matches=shown)
@@ -128,7 +122,7 @@ def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
     query, resolved = _query(here, who, asked)
     names = [name if name == "-" else _document(here, who, name) for name in asked.documents]
     read = partial(spooled, here.engine, directory=here.home.spool)
-    with one_of_few(), resolved.as_written():
+    with here.questions.turn(who), resolved.as_written():
         return _answer(who, here.engine.why(query, *names, read=read))
 
 
@@ -156,7 +150,7 @@ def show_witness(
     who: Who,
 ) -> Witness:
     """Shows a document as patterns see it: its nodes, and what binds them."""
-    with one_of_few():
+    with here.questions.turn(who):
         found = witness(here.engine, _document(here, who, id), here.home.spool)
     nodes = [
         Node(
@@ -225,23 +219,3 @@ def _answer(who: Account, found: Why) -> Answer:
             for edge in found.edges
         ],
     )
-
-
-_places = threading.BoundedSemaphore(AT_ONCE)
-
-
-@contextmanager
-def one_of_few() -> Iterator[None]:
-    """Hold one of few places while the block runs; raises Problem 429 if none is free soon."""
-    if not _places.acquire(timeout=2.0):
-        raise Problem(
-            HTTPStatus.TOO_MANY_REQUESTS,
-            "busy",
-            "other questions are being worked on",
-            hint="ask again in a few seconds",
-            headers={"Retry-After": "5"},
-        )
-    try:
-        yield
-    finally:
-        _places.release()

@@ -19,7 +19,7 @@ from xscl.delivery.mail import is_address
 from xscl.delivery.message import moment
 from xscl.delivery.signature import is_secret
 from xscl.language.parser import parse_window
-from xscl.service.accounts import Account
+from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem, not_found
@@ -28,6 +28,8 @@ from xscl.service.routes.subscriptions import Name, existing
 
 router = APIRouter(prefix="/subscriptions/{name}/endpoints", tags=["deliveries"])
 
+RESOLVING = 5.0
+"""Seconds that looking for the host of an address may hold up the answer."""
 LONGEST = 7 * 86_400 * SECOND
 """Ticks that a digest can gather for."""
 
@@ -144,9 +146,10 @@ def make(name: Name, here: Here, who: Who, new: Annotated[New, Body()]) -> MadeE
     secret = new.secret if isinstance(new, NewWebhook) else None
     if secret is not None and not is_secret(secret):
         raise _wrong("secret", "a secret is 'whsec_' and the base64 of 24 to 64 bytes")
-    endpoint, made = here.outbox.deliver(
-        known, _way(here, who, new), after=new.after, secret=secret
-    )
+    way = _way(here, who, new)
+    with here.endpoints_lock:
+        _refuse_many(here, who)
+        endpoint, made = here.outbox.deliver(known, way, after=new.after, secret=secret)
     return MadeEndpoint(**_shown(here, endpoint).model_dump(), secret=made)
 
 
@@ -254,10 +257,22 @@ def _way(here: Installation, who: Account, new: NewWebhook | NewMail | NewFile) 
             assert_never(new)
 
 
+def _refuse_many(here: Installation, who: Account) -> None:
+    """Raise QuotaExceeded if a user has as many endpoints as he may."""
+    most = who.quota.endpoints
+    has = here.outbox.endpoints.count(lambda known: who.own(known) is not None)
+    if most is not None and has >= most:
+        raise QuotaExceeded(f"you have {has} endpoints, and may have {most}")
+
+
 def _check(here: Installation, url: str) -> None:
     """Raise Problem for an address that webhooks may not reach; an unknown host may come yet."""
     posting = here.outbox.posting
-    found = asyncio.run(check(url, posting.allow_addresses, posting.resolve))
+    asked = check(url, posting.allow_addresses, posting.resolve)
+    try:
+        found = asyncio.run(asyncio.wait_for(asked, RESOLVING))
+    except TimeoutError:
+        return  # as one that is unknown: it is checked again for each message
     if isinstance(found, Refused) and found.code != "fetch_unreachable":
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, found.code, found.message)
 

@@ -121,7 +121,8 @@ async def import_(request: Request, here: Here, who: Who) -> Imported:
     A row that is wrong is named with its number, and nothing is registered.  Rows that are there
     already, with the same query, change nothing.
     """
-    return await read_rows(request, lambda rows: _import(here, who, rows))
+    with here.imports.turn(who):
+        return await read_rows(request, lambda rows: _import(here, who, rows))
 
 
 def _import(here: Installation, who: Account, rows: list[Wanted]) -> Imported:
@@ -141,7 +142,7 @@ async def put(name: Name, new: New, here: Here, who: Who, response: Response) ->
     It sees the documents that arrive from now on, or from `since` on.
     """
     wanted = Wanted(name, new.query, new.updates, new.language, new.since)
-    if new.language == XSCL and here.resolver.is_quick(new.query):
+    if new.language == XSCL and here.resolver.is_quick(who, new.query):
         begun = begin(here, who, wanted)
     else:
         begun = await run_in_threadpool(begin, here, who, wanted)

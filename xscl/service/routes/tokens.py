@@ -63,6 +63,7 @@ class Quotas(BaseModel):
     subscriptions: int | None = Field(None, ge=0, lt=1 << 53)
     feeds: int | None = Field(None, ge=0, lt=1 << 53)
     streams: int | None = Field(None, ge=0, lt=1 << 53)
+    endpoints: int | None = Field(None, ge=0, lt=1 << 53)
     documents_a_day: int | None = Field(None, ge=0, lt=1 << 53)
     matches_a_day: int | None = Field(None, ge=0, lt=1 << 53)
 
@@ -73,6 +74,7 @@ class Used(BaseModel):
     subscriptions: int
     feeds: int
     streams: int
+    endpoints: int
     documents_today: int
     matches_today: int
 
@@ -148,6 +150,7 @@ def _user(here: Installation, one: Account) -> User_:
             subscriptions=here.usage.has(one, "subscriptions"),
             feeds=here.usage.has(one, "feeds"),
             streams=len(here.accounts.streams(one)),
+            endpoints=here.outbox.endpoints.count(lambda known: one.own(known) is not None),
             documents_today=here.usage.today(one, "documents"),
             matches_today=here.usage.today(one, "matches"),
         ),
