@@ -201,6 +201,17 @@ class Subscriptions:
             del self.by_qid[subscription.qid]
             self._store.fetch("DELETE FROM state.result WHERE qid = ?", [subscription.qid])
         self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
+        self._forget_deliveries(name)
+
+    def _forget_deliveries(self, name: str) -> None:
+        """Remove where matches are delivered: whoever has the name next is somebody else."""
+        self._store.fetch(
+            "DELETE FROM state.dead_letter WHERE endpoint IN"
+            " (SELECT id FROM state.endpoint WHERE subscription = ?)",
+            [name],
+        )
+        for table in ("endpoint", "secret_address"):
+            self._store.fetch(f"DELETE FROM state.{table} WHERE subscription = ?", [name])
 
     def dependents(self, name: str) -> tuple[str, ...]:
         """Return a subscription and those that could not stay without it, the readers first."""

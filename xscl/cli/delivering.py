@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +11,6 @@ from xscl.cli.output import Misuse
 from xscl.cli.remote import Remote, place
 from xscl.delivery.endpoint import Webhook
 from xscl.delivery.endpoints import Endpoints
-from xscl.delivery.secretaddresses import SecretAddresses
 from xscl.engine import Engine
 from xscl.home import Home
 from xscl.secrets import NAME, secrets_in
@@ -53,10 +51,9 @@ def deliver_remotely(service: Remote, name: str, url: str) -> Made:
     return Made(made["id"], made["secret"])
 
 
-def forget(engine: Engine, at: Home, names: Iterable[str]) -> None:
-    """Deliver nothing more of subscriptions that were removed, whoever takes their names."""
-    gone = list(names)
+def unsubscribe(engine: Engine, at: Home, name: str, *, cascade: bool) -> tuple[str, ...]:
+    """Remove a subscription with the secrets of its endpoints; return what was removed."""
     with closing(Endpoints(engine.store(), secrets_in(at.path / NAME))) as endpoints:
-        endpoints.remove_of(gone)
-    with closing(SecretAddresses(engine.store())) as addresses:
-        addresses.remove_of(gone)
+        removed = engine.unsubscribe(name, cascade=cascade)
+        endpoints.remove_of(removed)
+    return removed

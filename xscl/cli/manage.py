@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from xscl.cli.delivering import Made, check_webhook, deliver, deliver_remotely, forget
+from xscl.cli.delivering import Made, check_webhook, deliver, deliver_remotely
+from xscl.cli.delivering import unsubscribe as removed_from
 from xscl.cli.naming import subscriptions_like, told_unknown
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import complain, one_line, say, say_json, table
@@ -102,8 +103,7 @@ def unsubscribe(
         at = home(data)
         at.expect()
         with at.hold("unsubscribe"), Engine(at.database) as engine:
-            removed = engine.unsubscribe(name, cascade=cascade)
-            forget(engine, at, removed)
+            removed = removed_from(engine, at, name, cascade=cascade)
     if as_json:
         say_json({"unsubscribed": name, "removed": list(removed)})
     else:

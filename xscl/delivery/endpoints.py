@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import secrets as randomness
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -74,7 +75,7 @@ class Endpoints:
         self._store = store
         self._secrets = secrets
         self._mutex = threading.RLock()
-        self._writing = threading.Lock()
+        self._writing = threading.RLock()
         self._by_id: dict[str, Endpoint] = {}
         self._of: dict[str, dict[str, None]] = {}
         self._letters: dict[str, dict[str, Letter]] = {}
@@ -222,6 +223,12 @@ class Endpoints:
                 )
         for id in listed:
             self._secrets.forget(_key(id))
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """Have nothing written while the block runs: it removes some of what is written."""
+        with self._writing:
+            yield
 
     def remove_of(self, subscriptions: Iterable[str]) -> list[str]:
         """Remove all endpoints of subscriptions, and return their ids."""

@@ -10,7 +10,7 @@ store after its own cursor, so what it gets does not depend on what it was doing
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -96,11 +96,16 @@ class Outbox:
             self.listening.tell(matches.last)
             self.bells.ring(matches.streams)
 
-    def removed(self, names: Iterable[str]) -> None:
-        """Be told that subscriptions are no more: nothing of them is delivered from now on."""
-        names = list(names)
-        self._deliveries.forget(self.endpoints.remove_of(names))
-        self.addresses.remove_of(names)
+    def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
+        """Have the engine remove a subscription: nothing of it is delivered from now on.
+
+        The engine removes what the store has of deliveries; beside it nobody may write that.
+        """
+        with self.endpoints.holding():
+            removed = self._engine.unsubscribe(name, cascade=cascade)
+            self._deliveries.forget(self.endpoints.remove_of(removed))
+            self.addresses.remove_of(removed)
+        return removed
 
     # -- Endpoints -------------------------------------------------------------------------
 

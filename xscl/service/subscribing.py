@@ -179,9 +179,8 @@ def _claim(here: Installation, who: Account, resolved: Resolved) -> None:
 
 def unsubscribe(here: Installation, who: Account, name: str, *, cascade: bool) -> tuple[str, ...]:
     """Remove a user's subscription, and return what was removed as the engine knew it."""
-    removed = here.engine.unsubscribe(_existing(here, who, name).name, cascade=cascade)
+    removed = here.outbox.unsubscribe(_existing(here, who, name).name, cascade=cascade)
     here.usage.removed(removed)
-    here.outbox.removed(removed)
     return removed
 
 

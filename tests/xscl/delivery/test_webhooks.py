@@ -58,7 +58,7 @@ def name(at_work: Sending, path: str) -> Iterator[str]:
     """A subscription of the test's own."""
     at_work.engine.subscribe(path, EACH)
     yield path
-    at_work.outbox.removed(at_work.engine.unsubscribe(path))
+    at_work.outbox.unsubscribe(path)
 
 
 def hook(sender: Sending, name: str, url: str, *, grouped: bool = True) -> Endpoint:
@@ -99,7 +99,7 @@ def test_matches_on_the_same_documents_are_one_message(
     at_work.items(3, "x", "y", "z")
     eventually(lambda: len(receiver.at(f"{name}/each")) == 9)
     eventually(lambda: len(receiver.at(name)) == 3)
-    at_work.outbox.removed(at_work.engine.unsubscribe("pairs"))
+    at_work.outbox.unsubscribe("pairs")
     assert [len(one.data["matches"]) for one in receiver.at(name)] == [3, 3, 3]
     grouped = [m["match"] for one in receiver.at(name) for m in one.data["matches"]]
     assert grouped == receiver.ids(f"{name}/each")
@@ -291,7 +291,7 @@ def test_paused_waits_and_goes_on_where_it_was(
 def test_removed_with_its_subscription(at_work: Sending, receiver: Receiver) -> None:
     at_work.engine.subscribe("brief", EACH)
     endpoint = hook(at_work, "brief", receiver.url("/brief"))
-    at_work.outbox.removed(at_work.engine.unsubscribe("brief"))
+    at_work.outbox.unsubscribe("brief")
     assert at_work.outbox.endpoints.get(endpoint.id) is None
     at_work.engine.subscribe("brief", EACH)
     at_work.items()
@@ -308,6 +308,7 @@ def test_what_is_removed_while_nothing_runs_is_not_delivered(
         _, secret = sender.outbox.addresses.make("q", "")
     with xscl.Engine(path) as engine:
         engine.unsubscribe("q")
+        engine.subscribe("q", "S//other->x")  # the name is another subscription's now
     with sending(receiver, secrets, path) as sender:
         assert sender.outbox.endpoints.get(endpoint.id) is None
         assert sender.outbox.addresses.find(secret) is None
