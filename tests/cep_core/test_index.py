@@ -68,7 +68,7 @@ def defined(shapes: Shapes, node: Expression, binary: bool) -> Definition:
     return Definition(shape, constants(()))
 
 
-@settings(max_examples=300)
+@settings(max_examples=120)
 @given(
     binary=st.booleans(),
     data=st.data(),

@@ -49,7 +49,7 @@ def delivered(engine: Engine, name: str) -> set[tuple[object, ...]]:
     return {(match.id, match.t0, match.t1, match.xml()) for match in found}
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     histories(),
     st.sampled_from(QUERIES),

@@ -72,7 +72,7 @@ def values(match: Match, variables: Sequence[str]) -> tuple[object, ...]:
     return match.t0, match.t1, *found
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(streams(), st.sampled_from(PAIRS), st.lists(st.booleans(), min_size=14, max_size=14))
 def test_the_same_query_in_both_languages(
     drawn: tuple[list[Document], int], pair: tuple[str, str], cuts: list[bool]
@@ -144,7 +144,7 @@ def found_by(
     return found
 
 
-@settings(max_examples=15)
+@settings(max_examples=10)
 @given(streams(), st.lists(st.booleans(), min_size=14, max_size=14))
 def test_what_is_published_does_not_depend_on_batch_cuts(
     drawn: tuple[list[Document], int], cuts: list[bool]

@@ -81,7 +81,7 @@ def prepared(path: Path) -> Engine:
     return engine
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=2, deadline=None)
 @given(ACTIONS)
 def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
