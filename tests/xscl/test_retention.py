@@ -20,7 +20,7 @@ from tests.whole.queries import Case
 from tests.whole.test_engine import CUTS, KINDS, Player, _examples, agrees
 from tests.xscl.test_cli import failed
 from tests.xscl.test_relational import FLAT, flat
-from xscl import Document, Engine, Match, QueryError, XsclError, documents, engine, forgetting
+from xscl import Document, Engine, Match, QueryError, XsclError, documents, forgetting, pushing
 from xscl.home import Home
 from xscl.retention import DAY, SERVICE, Kept, Retention, asked, kept
 from xscl.serve import Service, Serving
@@ -107,7 +107,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forgetting._Horizon, "due", lambda horizon, clock, age: age is not None)
     monkeypatch.setattr(forgetting.Forgetting, "_pays", lambda forgetting: True)
     monkeypatch.setattr(forgetting, "BOUNDED", 1)
-    monkeypatch.setattr(engine, "FORGOTTEN_AFTER", 1)
+    monkeypatch.setattr(pushing, "FORGOTTEN_AFTER", 1)
     monkeypatch.setattr(documents, "TREES", 1)  # what is read is read from its text
 
 

@@ -1,0 +1,219 @@
+"""An engine's parts, put together from the store, and changed together or not at all."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from templates.processor import Processor, Pushed
+from templates.registry import Registry
+from xscl.collector import paused, settle, unsettle
+from xscl.compile import compile_query
+from xscl.composites import Composite, Composites
+from xscl.compositestreams import CompositeStreams
+from xscl.documents import Accepted, Documents, Origin
+from xscl.errors import StoreError
+from xscl.forgetting import Forgetting
+from xscl.lateness import Readings
+from xscl.ledger import Ledger
+from xscl.match import Reader, groups_of, output_of
+from xscl.network import Network
+from xscl.outlets import Published
+from xscl.pace import Laps, Pace
+from xscl.pages import Pages
+from xscl.registration import Registration
+from xscl.relations import Relations
+from xscl.retention import Retention
+from xscl.store import Store
+from xscl.streams import Streams
+from xscl.subscriptions import Subscriptions
+from xscl.workers import Workers
+
+SETTLED = 1_000
+"""Subscriptions that come before the collector is told that they are here to stay."""
+
+
+class Assembly:
+    """The store, and what is in memory of it."""
+
+    def __init__(
+        self,
+        path: str | Path | None = None,
+        *,
+        views: bool = True,
+        retention: Retention | None = None,
+        workers: int = 0,
+    ) -> None:
+        self._store = Store(path)
+        self._workers = Workers(workers)
+        self._views = views
+        self._lock = threading.RLock()
+        self._pages: Pages | None = None
+        self._settled = 0  # subscriptions that were there when the collector was last told
+        self.pace = Pace()
+        self._laps = Laps(self.pace)
+        self._ending = threading.Event()
+        self._compile = lru_cache(maxsize=10_000)(compile_query)
+        try:
+            with self._store.telling(), paused():
+                self._load()
+            self._settle()
+        except BaseException:
+            self._store.close()
+            raise
+        if retention is not None:
+            self.retain(retention)
+
+    def _load(self) -> None:
+        """Rebuild everything in memory from the store."""
+        self._registry = Registry(self._store.connection)
+        self._processor = Processor(self._store.connection, self._registry, views=self._views)
+        self._documents = Documents(self._store)
+        self._composites = Composites(self._store, self._documents)
+        self._subscriptions = Subscriptions(self._store, self._registry)
+        self._reader = Reader(self._compile, self._documents.tree)
+        self._position = self._store.progress("position")
+        self._ledger = Ledger(self._store)
+        self._told = self._store.progress("told")
+        self._streams = Streams(self._store, self._subscriptions, self._compile)
+        self._numbers = CompositeStreams(self._store)
+        self._accepted: list[Accepted] = []
+        self._results = 0  # matches of the push that was finished last
+        self._pushes = 0
+        self._network = Network(
+            self._registry,
+            self._processor,
+            self._documents,
+            self._composites,
+            self._numbers.take,
+            self._streams.lateness,
+            self._publish,
+            self._streams.schema,
+        )
+        self._forgetting = Forgetting(
+            self._store,
+            self._documents,
+            self._composites,
+            self._network.core.plan,
+            self._network.waiting,
+        )
+        self._registration = Registration(
+            self._store,
+            self._registry,
+            self._processor,
+            self._subscriptions,
+            self._streams,
+            self._numbers,
+            self._network,
+            self._compile,
+        )
+        self._registration.plan_again()
+        self._readings = Readings(
+            self._subscriptions, self._registry, self._streams.lateness, self._compile
+        )
+        self._relations = Relations(
+            self._store, self._registry, self._processor, self._readings, self._streams
+        )
+        self._pushed: Pushed | None = self._processor.pushed  # None: a commit is under way
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the store; the engine cannot be used any more."""
+        with self._lock:
+            self._workers.close()
+            if self._pages is not None:
+                self._pages.close()
+                self._pages = None
+            self._store.close()
+            self._unsettle()
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Make a change whole: if it fails, the store and what is in memory are as before."""
+        with self._lock:
+            self._store.expect_open()
+            try:
+                with self._store.transaction():
+                    yield
+                    self._pushed = None
+                self._pushed = self._processor.pushed
+            except BaseException as error:
+                self._recover(error)
+                raise
+
+    def _recover(self, error: BaseException) -> None:
+        """Make what is in memory as the store is again; an engine that cannot is closed."""
+        self._unsettle()
+        self._workers.close()
+        try:
+            self._load()
+            self._settle()
+        except Exception as again:
+            self._store.close()
+            raise StoreError(
+                f"the engine is closed: after a failure its state could not be read again: {again}",
+                hint="is the disk full or failing? mend that and start again, or report this",
+            ) from error
+
+    @property
+    def retention(self) -> Retention | None:
+        """How long things are kept that no query needs; None: as `Retention()`, nobody said."""
+        return self._forgetting.told
+
+    def retain(self, retention: Retention) -> None:
+        """Say how long to keep what no query needs any more: texts, matches, identities.
+
+        The store remembers it.  It changes no match: only what can be read again, tried or asked
+        about later.
+        """
+        with self._lock:
+            if retention != self.retention:
+                with self._changing():
+                    self._forgetting.retain(retention)
+
+    def _unsettle(self) -> None:
+        if self._settled:
+            self._settled = 0
+            unsettle()
+
+    def _settle(self) -> None:
+        if len(self._subscriptions) >= self._settled + SETTLED:
+            self._settled = len(self._subscriptions)
+            settle()
+
+    def _numbered(self, found: pa.Table) -> pa.Table:
+        """Return results, each with its position."""
+        first, self._position = self._position + 1, self._position + found.num_rows
+        positions = np.arange(first, first + found.num_rows, dtype=np.int64)
+        return found.add_column(0, "position", pa.array(positions))
+
+    def _publish(self, found: Sequence[Published]) -> None:
+        """Take the output documents of matches in: what their subscriptions publish."""
+        sources = {doc for _, composites in found for one in composites for doc in one.sources}
+        stored = self._documents.stored(sources)
+        accepted = self._documents.accept(
+            [
+                (output_of(subscription, group, stored, self._reader), _place(group[0]))
+                for subscription, composites in found
+                for group in groups_of(subscription, composites)
+            ]
+        )
+        self._accepted.extend(accepted)
+        self._network.take(accepted)
+
+
+def _place(composite: Composite) -> Origin:
+    """Return the place of what is published of a composite: right after it."""
+    return Origin(composite.clock, composite.rank + 1, composite.first, composite.version)

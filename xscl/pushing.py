@@ -1,0 +1,215 @@
+"""Documents in, matches out: one transaction for each push.
+
+A batch goes through both stages: accept, shred, join, store the results, and do
+the same again for what subscriptions publish.  The output does not depend on
+how the input is cut into batches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from feeds.documents import Document
+from feeds.faultpoints import reached
+from xscl.assembly import Assembly
+from xscl.collector import paused
+from xscl.documents import Accepted, Origin, check
+from xscl.ledger import Batch
+from xscl.matches import Matches
+from xscl.pace import Laps
+from xscl.results import Results
+from xscl.xpath.artefact import Artefacts
+from xscl.xpath.portions import Part
+
+FORGOTTEN_AFTER = 64
+"""Pushes from one look for what operators over time need no more to the next."""
+
+
+class Pushing(Assembly):
+    """An engine that takes documents."""
+
+    def push(
+        self,
+        documents: Iterable[Document] | Document,
+        *,
+        strict: bool = False,
+        source: Batch | tuple[str, int] | None = None,
+        parts: Sequence[Part | None] = (),
+        poison: Collection[int] = (),
+    ) -> Matches:
+        """Take a batch of documents in and return the matches that it completes, committed.
+
+        A document that cannot be parsed is recorded in `rejected` (with
+        `strict` it raises, and nothing of the batch is taken).  `source` is
+        the (query id, batch id) of a consumer: a batch that was seen before
+        changes nothing.  `parts` are the witnesses of documents that were
+        shredded elsewhere, with patterns that `publish_patterns` left there.  The documents at
+        the places in `poison` are not read, but recorded as rejected.
+        """
+        documents = (documents,) if isinstance(documents, Document) else tuple(documents)
+        poisoned = [documents[at] for at in sorted(poison)]
+        if poison:
+            parts = [part for at, part in enumerate(parts) if at not in poison]
+            documents = tuple(one for at, one in enumerate(documents) if at not in poison)
+        if strict:
+            check(documents)
+        laps = Laps(self.pace)
+        with self._changing(), paused():
+            laps.end("wait")
+            self._laps = laps
+            if source is not None and not self._ledger.enter(Batch(*source)):
+                return self._expand(_RESULTS.empty_table())
+            self._documents.refuse_poison(poisoned)
+            if not parts:
+                network = self._network
+                parts = self._workers.parts(network.automaton, network.changes, documents)
+            accepted = self._take([(document, None) for document in documents], strict, parts)
+            self._network.pass_by([one.arrival for one in accepted])
+            self._network.run()
+            reached("joined")
+            laps.end("join")
+            matches = self._finish()
+            laps.end("store")
+        laps.end("commit")
+        self.pace.count(len(accepted), self._results)
+        return matches
+
+    def _take(
+        self,
+        documents: Sequence[tuple[Document, Origin | None]],
+        strict: bool = False,
+        parts: Sequence[Part | None] = (),
+    ) -> list[Accepted]:
+        """Take documents in, and have everything run that does not wait for time to pass."""
+        accepted = self._documents.accept(documents, strict=strict, parts=parts)
+        reached("accepted")
+        self._laps.end("accept")
+        self._accepted.extend(accepted)
+        self._network.take(accepted)
+        self._network.run()
+        return accepted
+
+    def _finish(self) -> Matches:
+        """Store what a push has brought, forget what is needed no more, and return the matches."""
+        before = self._position
+        results = self._numbered(self._network.results())
+        self._results = self._receivers(results)
+        self._store.insert("state.result", results)
+        touched = self._network.touched() | self._composites.save()
+        self._forgetting.keep(self._accepted, touched)
+        self._accepted.clear()
+        self._store_late()
+        self._pushes += 1
+        waits = self._network.ordered and not self._pushes % FORGOTTEN_AFTER
+        freed = self._processor.evict(self._documents.clock) or waits
+        self._forgetting.forget(before, freed=freed)
+        if self._network.take_changed():
+            self._registration.save_network()
+        self._documents.finish()
+        self._store.set_progress(
+            position=self._position,
+            told=self._told,
+            clock=self._documents.clock,
+            next_doc=self._documents.next,
+            segment=self._ledger.segment,
+            **self._forgetting.numbers(),
+        )
+        reached("stored")
+        return self._expand(results)
+
+    def _receivers(self, results: pa.Table) -> int:
+        """Return how many matches results are, one for each subscription of a result's join."""
+        by_qid = self._subscriptions.by_qid
+        counts = pc.value_counts(results["qid"]).to_pylist()
+        return sum(one["counts"] * len(by_qid.get(one["values"], ())) for one in counts)
+
+    def _store_late(self) -> None:
+        if late := self._network.take_late():
+            docs, watermarks, lateness = zip(*late, strict=True)
+            missed = pa.nulls(len(late), pa.string())
+            rows = pa.table([docs, missed, watermarks, lateness], names=list(_LATE))
+            self._store.insert("state.late", rows)
+
+    def untold(self) -> Matches:
+        """Return the matches that were committed after the last call of `tell`, and of this.
+
+        A process may be killed between the commit of matches and their delivery.  Who asks for the
+        first time has no such matches.
+        """
+        with self._lock:
+            if self._told < 0:
+                self.tell(durable=True)
+            return self._all(self._told + 1)
+
+    def tell(self, *, durable: bool = False) -> None:
+        """Note that all matches so far were handed on; durable at once or with the next push."""
+        with self._lock:
+            self._told = self._position
+            if durable and self._told != self._store.progress("told"):
+                with self._changing():
+                    self._store.set_progress(told=self._position)
+
+    def consumed(self, query_id: str) -> int | None:
+        """Return the last batch that was consumed under a query id."""
+        with self._lock:
+            self._store.expect_open()
+            return self._ledger.last(query_id)
+
+    @property
+    def segment(self) -> int:
+        """The segment up to which the spool was consumed."""
+        return self._ledger.segment
+
+    def publish_patterns(self, artefacts: Artefacts) -> None:
+        """Leave the patterns of today for processes that shred documents elsewhere."""
+        with self._lock:
+            artefacts.publish(self._network.automaton)
+
+    def flush(self) -> Matches:
+        """End the input: return the matches that waited for time to pass.
+
+        All epochs are closed and all deadlines are over; `push` may follow, but
+        what is older is late then.
+        """
+        with self._changing():
+            self._network.drain()
+            return self._finish()
+
+    def advance(self, to: int) -> Matches:
+        """Set the clock, in ticks: nothing earlier is waited for; return what that completes."""
+        with self._changing():
+            self._documents.clock = max(self._documents.clock, to)
+            self._network.advance(to)
+            self._network.run()
+            return self._finish()
+
+    def _all(self, first: int = 1) -> Matches:
+        return self._expand(
+            self._store.arrow(
+                f"SELECT * FROM state.result WHERE position >= {int(first)} ORDER BY position"
+            )
+        )
+
+    def _expand(self, rows: pa.Table) -> Matches:
+        by_qid = self._subscriptions.by_qid
+        qids = pc.unique(rows["qid"]).to_pylist()
+        subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
+        splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
+        results = Results(rows, splits, self._composites.of, self._documents.stored)
+        return Matches(results, subscribers, self._reader)
+
+
+_LATE = ("doc", "missed", "watermark", "lateness")
+
+_RESULTS = pa.schema(
+    [
+        ("position", pa.int64()),
+        ("qid", pa.int32()),
+        ("doc1", pa.int64()),
+        ("doc2", pa.int64()),
+        ("nodes", pa.list_(pa.int32())),
+    ]
+)
