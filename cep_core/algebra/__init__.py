@@ -1,0 +1,145 @@
+r"""The event algebra: what a query means, independent of how it is computed.
+
+Nodes (`nodes`) are frozen and carry their output schema (`schemas`); the functions of the same
+names in lower case (`making`) make them and refuse what is not well-formed.  Formal definitions:
+Hong 2009, section 3.2; the second opinion in `tests/cep_core/reference.py` computes each operator
+straight from them.
+
+=====================  ============  ==============================================================
+node                   paper         result
+=====================  ============  ==============================================================
+Stream                 S             the events of a base stream, or of a published one
+Select                 sigma         rows for which the predicate holds
+Project                pi, rho, a_g  rows with computed, renamed, dropped attributes
+Union                  ∪             bag union
+Sequence               ;θ            each left row with the earliest later right row, given θ
+Iterate                μ             repeated ;θ that keeps the first row, the last row, aggregates
+InstanceAggregate      β             one row for each epoch (and group)
+WindowAggregate        α             one row for each row, over the window (t - w, t]
+WindowJoin             ⋈             pairs at most w apart, either order
+Absence                -             left rows that no right row answers in time
+Successor              ;             each left row with the first of its successors
+Repeat                 +             runs: repeated steps to the first of the successors
+Unless                 \             left rows that no right row ends together with
+SequenceScan           SEQ, SSC      sequences of rows, one of each component, in a window (SASE)
+Negation               SEQ_WITHOUT   rows between whose parts nothing happened (SASE)
+=====================  ============  ==============================================================
+
+Differs from section 3.2.2: a sequence keeps the attributes of both rows.  Where names collide the
+first row's get the suffix "_1" (section 4.2.2); overwriting is a projection above it.  It has no
+Absence, whose relatives are SASE's negated end and NEXT's exception (`operators/absence`), and
+no SequenceScan and Negation, which are those of Wu, Diao and Rizvi 2006 (`cep_core.patterns`).
+Successor, Repeat and Unless are core operators of NEXT CEP (Schultz-Møller, Migliavacca and
+Pietzuch, *Distributed Complex Event Processing with Query Rewriting*, 2009, sections 3.2 and 3.4):
+among simultaneous rows the `rank` tells which is the first, as its time model asks.
+"""
+
+from cep_core.algebra.making import (
+    absence,
+    alternative,
+    instance_aggregate,
+    iterate,
+    project,
+    rename,
+    repeat,
+    select,
+    sequence,
+    stream,
+    successor,
+    timer,
+    union,
+    unless,
+    window_aggregate,
+    window_join,
+)
+from cep_core.algebra.nodes import (
+    AGGREGATES,
+    Absence,
+    Aggregate,
+    Component,
+    Guard,
+    InstanceAggregate,
+    Iterate,
+    Negation,
+    NegativeComponent,
+    Node,
+    Part,
+    Project,
+    Repeat,
+    Role,
+    RunAggregate,
+    Select,
+    Sequence,
+    SequenceScan,
+    Strategy,
+    Stream,
+    Successor,
+    Union,
+    Unless,
+    WindowAggregate,
+    WindowJoin,
+    sources_of,
+    streams_of,
+)
+from cep_core.algebra.schemas import (
+    Functions,
+    iterated_schema,
+    pair_types,
+    paired_schema,
+    require,
+    require_window,
+    schema_of,
+)
+
+__all__ = [
+    "AGGREGATES",
+    "Absence",
+    "Aggregate",
+    "Component",
+    "Functions",
+    "Guard",
+    "InstanceAggregate",
+    "Iterate",
+    "Negation",
+    "NegativeComponent",
+    "Node",
+    "Part",
+    "Project",
+    "Repeat",
+    "Role",
+    "RunAggregate",
+    "Select",
+    "Sequence",
+    "SequenceScan",
+    "Strategy",
+    "Stream",
+    "Successor",
+    "Union",
+    "Unless",
+    "WindowAggregate",
+    "WindowJoin",
+    "absence",
+    "alternative",
+    "instance_aggregate",
+    "iterate",
+    "iterated_schema",
+    "pair_types",
+    "paired_schema",
+    "project",
+    "rename",
+    "repeat",
+    "require",
+    "require_window",
+    "schema_of",
+    "select",
+    "sequence",
+    "sources_of",
+    "stream",
+    "streams_of",
+    "successor",
+    "timer",
+    "union",
+    "unless",
+    "window_aggregate",
+    "window_join",
+]

@@ -1,0 +1,276 @@
+"""Nodes are made here, and only if they are well-formed: a function for each kind of node.
+
+Those of SASE are made in `cep_core.patterns`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Ordered
+from dataclasses import replace
+
+from cep_core.algebra.nodes import (
+    Absence,
+    Aggregate,
+    Guard,
+    InstanceAggregate,
+    Iterate,
+    Node,
+    Project,
+    Repeat,
+    Select,
+    Sequence,
+    Stream,
+    Successor,
+    Union,
+    Unless,
+    WindowAggregate,
+    WindowJoin,
+)
+from cep_core.algebra.schemas import (
+    Functions,
+    aggregated_schema,
+    iterated_schema,
+    kind_of,
+    pair_types,
+    paired_schema,
+    require,
+    require_guards,
+    require_rank,
+    require_window,
+    schema_of,
+)
+from cep_core.errors import AlgebraError, SchemaFault, Span
+from cep_core.events import Schema
+from cep_core.expressions import FUNCTIONS, TRUE, Column, Expression
+
+
+def stream(name: str, schema: Schema) -> Stream:
+    """Return the events of a stream."""
+    return Stream(name, schema)
+
+
+def select(source: Node, predicate: Expression, functions: Functions = FUNCTIONS) -> Select:
+    """Return σ over a source."""
+    require(predicate, {2: source.schema.types}, functions)
+    return Select(source, predicate, source.schema)
+
+
+def project(
+    source: Node,
+    columns: Ordered[tuple[str, Expression]],
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+    nulls: Ordered[type] = (),
+) -> Project:
+    """Return the named expressions over a source; ``nulls`` are the types of those always null."""
+    kinds = [kind_of(column, {2: source.schema.types}, functions) for _, column in columns]
+    others = nulls or [str] * len(kinds)
+    known = [kind or other for kind, other in zip(kinds, others, strict=True)]
+    schema = schema_of([name for name, _ in columns], known, span)
+    return Project(source, tuple(column for _, column in columns), schema)
+
+
+def rename(source: Node, names: Mapping[str, str], span: Span | None = None) -> Project:
+    """Return ρ over a source: attributes by their new names."""
+    columns = [(names.get(name, name), Column(2, i)) for i, name in enumerate(source.schema.names)]
+    return project(source, columns, span=span)
+
+
+def union(left: Node, right: Node, span: Span | None = None) -> Union:
+    """Return the bag union of streams with the same names and types of attributes."""
+    if left.schema != right.schema:
+        raise AlgebraError(
+            f"UNION needs the same attributes on both sides, not {left.schema} and {right.schema}",
+            hint="rename or drop attributes with SELECT",
+            span=span,
+            kind=SchemaFault,
+        )
+    return Union(left, right, left.schema)
+
+
+def sequence(
+    left: Node,
+    right: Node,
+    predicate: Expression = TRUE,
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> Sequence:
+    """Return ;θ of two streams."""
+    require(predicate, pair_types(left, right), functions)
+    return Sequence(left, right, predicate, paired_schema(left.schema, right.schema, span))
+
+
+def iterate(
+    left: Node,
+    right: Node,
+    filter: Expression,
+    rebind: Expression,
+    aggregates: Ordered[tuple[str, Expression, type]] = (),
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> Iterate:
+    """Return μ; each aggregate has a name, an expression, and its type."""
+    names, kinds = [name for name, _, _ in aggregates], [kind for _, _, kind in aggregates]
+    schema, initial = iterated_schema(left.schema, right.schema, names, kinds, span)
+    types = {1: schema.types, 2: right.schema.types}
+    require(filter, types, functions)
+    require(rebind, types, functions)
+    for name, expression, kind in aggregates:
+        found = kind_of(expression, types, functions)
+        if found not in (kind, None) and not (kind is float and found is int):
+            becomes = found.__name__ if found else "null"
+            raise AlgebraError(
+                f"{name} begins as {kind.__name__} and would become {becomes}",
+                hint=f"start it with a value of type {becomes}",
+                span=expression.span or span,
+                kind=SchemaFault,
+            )
+    expressions = tuple(expression for _, expression, _ in aggregates)
+    return Iterate(left, right, filter, rebind, expressions, initial, schema)
+
+
+def instance_aggregate(
+    source: Node,
+    group_by: Ordered[int],
+    aggregates: Ordered[tuple[str, Aggregate]],
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> InstanceAggregate:
+    """Return β: the grouped columns, then the aggregates."""
+    schema = aggregated_schema(source, group_by, aggregates, functions, span)
+    return InstanceAggregate(source, tuple(group_by), tuple(a for _, a in aggregates), schema)
+
+
+def window_aggregate(
+    source: Node,
+    group_by: Ordered[int],
+    aggregates: Ordered[tuple[str, Aggregate]],
+    window: Expression,
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> WindowAggregate:
+    """Return the sliding α: the grouped columns, then the aggregates."""
+    require_window(window, functions)
+    schema = aggregated_schema(source, group_by, aggregates, functions, span)
+    functions_of = tuple(a for _, a in aggregates)
+    return WindowAggregate(source, tuple(group_by), functions_of, window, schema)
+
+
+def window_join(
+    left: Node,
+    right: Node,
+    predicate: Expression,
+    window: Expression,
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> WindowJoin:
+    """Return ⋈ of two streams."""
+    require_window(window, functions)
+    require(predicate, pair_types(left, right), functions)
+    schema = paired_schema(left.schema, right.schema, span)
+    return WindowJoin(left, right, predicate, window, schema)
+
+
+def absence(
+    left: Node,
+    right: Node,
+    predicate: Expression,
+    window: Expression,
+    functions: Functions = FUNCTIONS,
+) -> Absence:
+    """Return NOT FOLLOWED BY of two streams: rows of the left."""
+    require_window(window, functions)
+    require(predicate, pair_types(left, right), functions)
+    return Absence(left, right, predicate, window, False, left.schema)
+
+
+def timer(
+    left: Node,
+    right: Node,
+    predicate: Expression,
+    time: Expression,
+    functions: Functions = FUNCTIONS,
+) -> Absence:
+    """Return E@time: a moment so long after each left row that no right row has ended."""
+    return replace(absence(left, right, predicate, time, functions), moment=True)
+
+
+def alternative(
+    left: Node,
+    right: Node,
+    predicate: Expression,
+    window: Expression,
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> Absence:
+    """Return FOLLOWED BY .. ELSE of two streams: pairs, without a right row if nothing answered."""
+    require_window(window, functions)
+    require(predicate, pair_types(left, right), functions)
+    schema = paired_schema(left.schema, right.schema, span)
+    return Absence(left, right, predicate, window, True, schema)
+
+
+def successor(
+    left: Node,
+    right: Node,
+    predicate: Expression = TRUE,
+    rank: Expression | None = None,
+    kept: Ordered[tuple[str, Expression]] = (),
+    guards: Ordered[Guard] = (),
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+    names: Ordered[str] | None = None,
+) -> Successor:
+    """Return ;φ of two streams, with SUCC; ``names`` are those of the result, if not the usual."""
+    types = pair_types(left, right)
+    require(predicate, types, functions)
+    require_rank(rank, right, functions)
+    require_guards(guards, left.schema, functions)
+    kinds = [kind_of(one, types, functions) or int for _, one in kept]
+    if names is None:
+        pair = paired_schema(left.schema, right.schema, span)
+        names = [*pair.names, *(name for name, _ in kept)]
+    schema = schema_of(names, [*left.schema.types, *right.schema.types, *kinds], span)
+    expressions = tuple(one for _, one in kept)
+    return Successor(left, right, predicate, rank, expressions, tuple(guards), schema)
+
+
+def repeat(
+    left: Node,
+    right: Node,
+    filter: Expression,
+    rebind: Expression,
+    columns: Ordered[Expression],
+    rank: Expression | None = None,
+    guards: Ordered[Guard] = (),
+    functions: Functions = FUNCTIONS,
+    span: Span | None = None,
+) -> Repeat:
+    """Return the steps of an iteration; the columns have the names and types of the left rows."""
+    types = pair_types(left, right)
+    require(filter, types, functions)
+    require(rebind, types, functions)
+    require_rank(rank, right, functions)
+    require_guards(guards, left.schema, functions)
+    kinds = [kind_of(one, types, functions) for one in columns]
+    fits = len(kinds) == len(left.schema) and all(
+        found in (kind, None) or (kind is float and found is int)
+        for found, kind in zip(kinds, left.schema.types, strict=True)
+    )
+    if not fits:
+        raise AlgebraError(
+            f"the steps of an iteration make what it begins with, {left.schema}",
+            span=span,
+            kind=SchemaFault,
+        )
+    sides = (left, right, filter, rebind, tuple(columns))
+    return Repeat(*sides, rank, tuple(guards), left.schema)
+
+
+def unless(
+    left: Node, right: Node, predicate: Expression = TRUE, functions: Functions = FUNCTIONS
+) -> Unless:
+    """Return the left rows that no right row ends together with, given the predicate."""
+    require(predicate, pair_types(left, right), functions)
+    return Unless(left, right, predicate, left.schema)

@@ -1,0 +1,333 @@
+"""The nodes of the algebra: frozen, each with its output schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, assert_never
+
+from cep_core.events import Schema
+from cep_core.expressions import Expression
+
+Strategy: TypeAlias = Literal["any", "next", "strict", "partition"]
+RunAggregate: TypeAlias = Literal["COUNT", "SUM", "AVG", "MIN", "MAX"]
+Role: TypeAlias = (
+    Literal["value", "current", "previous", "first", "last", "start", "first_end", "end"]
+    | RunAggregate
+)
+AGGREGATES = ("COUNT", "SUM", "AVG", "MIN", "MAX", "ARGMIN", "ARGMAX")
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """The events of a stream, by name."""
+
+    name: str
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """σ: rows of the source for which the predicate (over side 2) holds."""
+
+    source: Node
+    predicate: Expression
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """π, ρ and α_g in one: the columns are expressions over side 2, the names are the schema's."""
+
+    source: Node
+    columns: tuple[Expression, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Bag union; the names are the left side's."""
+
+    left: Node
+    right: Node
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """;θ: side 1 of the predicate is the left row, side 2 the right row."""
+
+    left: Node
+    right: Node
+    predicate: Expression
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Iterate:
+    """μ: an instance has the first row's values, the last right row's, and the aggregates'.
+
+    Its layout is the output schema.  ``filter`` (θ), ``rebind`` and ``aggregates`` (F = α_g ∘ σ)
+    read the instance as side 1 and the right row as side 2.  ``initial`` says for each attribute
+    after the first row's which of the first row's starts it, or None for null.
+    """
+
+    left: Node
+    right: Node
+    filter: Expression
+    rebind: Expression
+    aggregates: tuple[Expression, ...]
+    initial: tuple[int | None, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A function of AGGREGATES over an expression (side 2); None counts rows.
+
+    Nulls and NaN are passed over; without any other value the result is null (COUNT: 0).
+    ARGMIN and ARGMAX give ``argument`` of the row with the least or largest ``by``; among equals
+    the least argument that is not null, so that the order of rows does not matter.
+    """
+
+    function: str
+    argument: Expression | None
+    by: Expression | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceAggregate:
+    """β: for each epoch, and each combination of the grouped columns, one row at that instant."""
+
+    source: Node
+    group_by: tuple[int, ...]
+    aggregates: tuple[Aggregate, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class WindowAggregate:
+    """α: for each row, after its epoch t, its group's aggregates over rows with t1 in (t - w, t].
+
+    The result has t0 = t1 = t.  ``window`` is a constant expression, in ticks.
+    """
+
+    source: Node
+    group_by: tuple[int, ...]
+    aggregates: tuple[Aggregate, ...]
+    window: Expression
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class WindowJoin:
+    """⋈: every pair of a left and a right row with abs(l.t1 - r.t1) <= w and the predicate.
+
+    An event never pairs with itself.  The result spans both rows.
+    """
+
+    left: Node
+    right: Node
+    predicate: Expression
+    window: Expression
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """NOT FOLLOWED BY: left rows that no right row answers in time.
+
+    A right row b answers a left row a iff a.t1 < b.t0, b.t1 - a.t1 <= w and the predicate (a as
+    side 1, b as side 2) holds.  The result has the left row's values and spans [a.t0, a.t1 + w].
+    With ``otherwise`` it is FOLLOWED BY .. ELSE: every answering pair, and those left rows, with
+    nulls for the right row's values.  As a ``moment`` it is E@w of NEXT CEP: what is put out has no
+    duration, it is the moment a.t1 + w (section 3.4).
+    """
+
+    left: Node
+    right: Node
+    predicate: Expression
+    window: Expression
+    otherwise: bool
+    schema: Schema
+    moment: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """What ends a detection: a row of the source, the predicate (side 1: what waits) given.
+
+    It has to begin after what waits has ended; one that ends together with the row that completes
+    the detection comes in time.
+    """
+
+    source: Node
+    predicate: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Successor:
+    """;φ of NEXT CEP: each left row with its successors among the right rows that satisfy φ.
+
+    These begin after it and end first; of several that do, those whose ``rank`` (over side 2) is
+    least.  A left row is consumed by them, or by a guard.  ``kept`` are expressions over both
+    sides that the result has after both rows' values.
+    """
+
+    left: Node
+    right: Node
+    predicate: Expression
+    rank: Expression | None
+    kept: tuple[Expression, ...]
+    guards: tuple[Guard, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """The steps of an iteration: an instance takes one successor after the other.
+
+    Left rows are instances, and so is what ``columns`` make of an instance (side 1) and its
+    successor (side 2) if the predicate ``rebind`` holds; such rows are the result.
+    """
+
+    left: Node
+    right: Node
+    filter: Expression
+    rebind: Expression
+    columns: tuple[Expression, ...]
+    rank: Expression | None
+    guards: tuple[Guard, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Unless:
+    """Left rows without a right row that ends at the same time and satisfies the predicate."""
+
+    left: Node
+    right: Node
+    predicate: Expression
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """A component of a sequence: rows of an input; ``repeated`` are one or more of them, a run."""
+
+    input: int
+    repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A value of a sequence, by component: what predicates read and results have.
+
+    ``value`` is attribute ``index`` of a single row; of a run ``current`` is that of each of its
+    rows, ``previous`` of the one before, ``first`` and ``last`` of these.  ``start`` is the t0 of
+    the first row, ``first_end`` its t1, ``end`` the t1 of the last.  An aggregate is over a whole
+    run, without ``index`` over its rows; with ``before`` over what precedes the current row.
+    """
+
+    component: int
+    role: Role
+    index: int | None = None
+    before: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SequenceScan:
+    """SEQ: rows of the components one after the other, within a window, given a predicate.
+
+    Column j of side 2 of the predicate is part j; the first parts are the schema's.  ``window``
+    bounds last.t1 - first.t1 (None: nothing does).  ``partition`` has the columns of each input
+    that say to which partition a row belongs, for partition contiguity; None: to none.
+    """
+
+    inputs: tuple[Node, ...]
+    components: tuple[Component, ...]
+    parts: tuple[Part, ...]
+    predicate: Expression
+    window: Expression | None
+    strategy: Strategy
+    partition: tuple[tuple[int, ...] | None, ...]
+    schema: Schema
+
+
+@dataclass(frozen=True, slots=True)
+class NegativeComponent:
+    """What must not happen between two times, the columns of the source that have them.
+
+    ``after`` is None at the start of a sequence, ``before`` at its end: there the window begins
+    and ends.  The predicate reads the row as side 1 and what happens as side 2.
+    """
+
+    predicate: Expression
+    after: int | None
+    before: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Negation:
+    """SEQ_WITHOUT: rows of the source for which none of the negatives happens, one per input.
+
+    ``first`` is the column with the t1 of a row's first part.
+    """
+
+    source: Node
+    inputs: tuple[Node, ...]
+    negatives: tuple[NegativeComponent, ...]
+    first: int
+    window: Expression | None
+    schema: Schema
+
+
+Node: TypeAlias = (
+    Stream
+    | Select
+    | Project
+    | Union
+    | Sequence
+    | Iterate
+    | InstanceAggregate
+    | WindowAggregate
+    | WindowJoin
+    | Absence
+    | Successor
+    | Repeat
+    | Unless
+    | SequenceScan
+    | Negation
+)
+
+
+def sources_of(node: Node) -> tuple[Node, ...]:
+    """Return the expressions directly below one, from left to right."""
+    match node:
+        case Stream():
+            return ()
+        case Select(source) | Project(source) | InstanceAggregate(source):
+            return (source,)
+        case WindowAggregate(source):
+            return (source,)
+        case Sequence(left, right) | Iterate(left, right) | Union(left, right):
+            return (left, right)
+        case WindowJoin(left, right) | Absence(left, right) | Unless(left, right):
+            return (left, right)
+        case Successor(left, right, guards=guards) | Repeat(left, right, guards=guards):
+            return (left, right, *(guard.source for guard in guards))
+        case SequenceScan(inputs):
+            return inputs
+        case Negation(source, inputs):
+            return (source, *inputs)
+        case _:
+            assert_never(node)
+
+
+def streams_of(node: Node) -> dict[str, Stream]:
+    """Return the streams that an expression reads, by name, from left to right."""
+    if isinstance(node, Stream):
+        return {node.name: node}
+    found: dict[str, Stream] = {}
+    for source in sources_of(node):
+        found |= streams_of(source)
+    return found

@@ -1,0 +1,168 @@
+"""What results have for attributes, and what is refused: conditions, windows, ranks, aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from collections.abc import Sequence as Ordered
+from typing import TypeAlias
+
+from cep_core.algebra.nodes import AGGREGATES, Aggregate, Guard, Node
+from cep_core.errors import AlgebraError, SchemaFault, Span
+from cep_core.events import Schema, shown
+from cep_core.expressions import (
+    Column,
+    Duration,
+    Expression,
+    Function,
+    Missing,
+    Types,
+    is_ordered,
+    require_compilable,
+    require_condition,
+    type_of,
+    walk,
+)
+
+Functions: TypeAlias = Mapping[str, Function]
+
+
+def pair_types(left: Node, right: Node) -> dict[int, tuple[type, ...]]:
+    """Return the types of the columns that a predicate over two streams may read."""
+    return {1: left.schema.types, 2: right.schema.types}
+
+
+def paired_schema(left: Schema, right: Schema, span: Span | None = None) -> Schema:
+    """Return the schema of pairs: if any name occurs twice, all of the left get the suffix "_1"."""
+    collide = set(left.names) & set(right.names)
+    own = [f"{name}_1" for name in left.names] if collide else list(left.names)
+    return schema_of([*own, *right.names], [*left.types, *right.types], span)
+
+
+def iterated_schema(
+    left: Schema, right: Schema, names: Ordered[str], kinds: Ordered[type], span: Span | None = None
+) -> tuple[Schema, tuple[int | None, ...]]:
+    """Return the layout of μ's instances and where its later part comes from at first.
+
+    First the left stream's attributes (with "_1" if the later part has the name too), then the
+    right stream's, then the aggregates' ``names`` with their ``kinds``.
+    """
+    for name, kind in zip(right.names, right.types, strict=True):
+        if name not in left.names or left.types[left.names.index(name)] is not kind:
+            raise AlgebraError(
+                f"FOLD needs each attribute of its second stream in its first, which lacks"
+                f" {name} {kind.__name__}",
+                hint=f"the first stream has {left}; add or drop attributes with SELECT",
+                span=span,
+                kind=SchemaFault,
+            )
+    later = (*right.names, *names)
+    own = [f"{name}_1" if name in later else name for name in left.names]
+    schema = schema_of([*own, *later], [*left.types, *right.types, *kinds], span)
+    return schema, tuple(left.names.index(n) if n in left.names else None for n in later)
+
+
+def schema_of(names: Ordered[str], types: Ordered[type], span: Span | None = None) -> Schema:
+    """Return the schema of a result; raises AlgebraError if a name occurs twice."""
+    if len(set(names)) < len(names):
+        twice = sorted({name for name in names if list(names).count(name) > 1})
+        raise AlgebraError(
+            f"the result would have the attribute {twice[0]} twice",
+            hint="rename one of them with AS",
+            span=span,
+            kind=SchemaFault,
+        )
+    return Schema(tuple(names), tuple(types))
+
+
+def aggregated_schema(
+    source: Node,
+    group_by: Ordered[int],
+    aggregates: Ordered[tuple[str, Aggregate]],
+    functions: Functions,
+    span: Span | None,
+) -> Schema:
+    types = {2: source.schema.types}
+    for column in group_by:
+        if type(column) is not int or not 0 <= column < len(source.schema):
+            raise AlgebraError(f"there is no column {shown(column)} to group by", span=span)
+    names = [source.schema.names[i] for i in group_by]
+    kinds = [source.schema.types[i] for i in group_by]
+    for name, aggregate in aggregates:
+        names.append(name)
+        kinds.append(_aggregate_type(aggregate, types, functions, span))
+    return schema_of(names, kinds, span)
+
+
+def _aggregate_type(
+    aggregate: Aggregate,
+    types: dict[int, tuple[type, ...]],
+    functions: Functions,
+    span: Span | None,
+) -> type:
+    function, argument, by = aggregate.function, aggregate.argument, aggregate.by
+    if function not in AGGREGATES:
+        raise AlgebraError(f"there is no aggregate {shown(function)}", span=span)
+    if argument is None and function != "COUNT":
+        raise AlgebraError(f"{function} needs an argument", span=span)
+    kinds = [kind_of(part, types, functions) for part in (argument, by) if part is not None]
+    if argument is None or function == "COUNT":
+        return int
+    kind = kinds[0]
+    place = argument.span or span
+    if function not in ("SUM", "AVG"):
+        for one in kinds:
+            if one is not None and not is_ordered(one):
+                raise AlgebraError(
+                    f"{function} takes values that have an order, not {one.__name__}",
+                    span=place,
+                    kind=SchemaFault,
+                )
+    if function in ("SUM", "AVG") and kind not in (int, float, None):
+        raise AlgebraError(
+            f"{function} takes numbers, not {kind.__name__ if kind else 'null'}",
+            span=place,
+            kind=SchemaFault,
+        )
+    if (by is not None) is not function.startswith("ARG"):
+        number = "one argument" if by is not None else "two arguments"
+        raise AlgebraError(f"{function} takes {number}", span=place)
+    return float if function == "AVG" else (kind or float)
+
+
+def require(predicate: Expression, types: Types, functions: Functions) -> None:
+    """Raise AlgebraError unless an expression is a condition that can be compiled."""
+    require_compilable(predicate)
+    require_condition(predicate, types, functions)
+
+
+def require_window(window: Expression, functions: Functions) -> None:
+    """Raise AlgebraError unless a window is a constant number of ticks."""
+    require_compilable(window)
+    if any(isinstance(part, Column | Duration | Missing) for part in walk(window)):
+        raise AlgebraError("a window is a constant", span=window.span)
+    kind = type_of(window, {}, functions)
+    if kind is not int:
+        word = "null" if kind is None else f"a {kind.__name__}"
+        raise AlgebraError(f"a window is a whole number of ticks, not {word}", span=window.span)
+
+
+def require_rank(rank: Expression | None, right: Node, functions: Functions) -> None:
+    """Raise AlgebraError unless a rank is a value of a right row that has an order."""
+    if rank is None:
+        return
+    kind = kind_of(rank, {2: right.schema.types}, functions)
+    if not is_ordered(kind):
+        word = kind.__name__ if kind else "null"
+        raise AlgebraError(f"a rank has an order, which {word} has not", span=rank.span)
+
+
+def require_guards(guards: Ordered[Guard], left: Schema, functions: Functions) -> None:
+    for guard in guards:
+        types = {1: left.types, 2: guard.source.schema.types}
+        require(guard.predicate, types, functions)
+
+
+def kind_of(node: Expression, types: Types, functions: Functions) -> type | None:
+    """Return the type of an expression that can be compiled."""
+    require_compilable(node)
+    return type_of(node, types, functions)
