@@ -99,7 +99,7 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
     store consumes.
     """
     target = target.absolute()
-    _refuse_other(target)
+    refuse_other(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     position = Ledger(store).segment  # before the copy: what is consumed meanwhile is in both
     try:
@@ -130,7 +130,33 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
     return backup
 
 
-def _refuse_other(target: Path) -> None:
+def receive(pieces: Iterable[bytes], target: Path) -> Backup:
+    """Write a backup that comes from elsewhere, and return what is in it, once it was read.
+
+    It is there whole or not at all, as with `back_up`.
+    """
+    target = target.absolute()
+    refuse_other(target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with _created(temporary) as file:
+            for piece in pieces:
+                file.write(piece)
+            file.flush()
+            os.fsync(file.fileno())
+        received = read_backup(temporary)
+        temporary.replace(target)
+        synchronise(target.parent)
+    except OSError as error:
+        raise BackupError(f"the backup {target} cannot be written: {error.strerror}") from error
+    finally:
+        with suppress(OSError):  # it was renamed, or never made; the first error is the one to tell
+            temporary.unlink(missing_ok=True)
+    return received
+
+
+def refuse_other(target: Path) -> None:
+    """Raise BackupError for a file that is there already and is no backup."""
     if not target.exists():
         return
     try:

@@ -64,10 +64,20 @@ class DiskRoom:
                 self._note(self._found())
             return self._short
 
-    def refuse(self) -> None:
-        """Raise DiskFull if nothing new can be kept now."""
+    def refuse(self, size: int = 0) -> None:
+        """Raise DiskFull if nothing new, or nothing of so many bytes, can be kept now."""
         if (why := self.short()) is not None:
             raise DiskFull(why, hint="what was taken is safe; send it again when there is room")
+        if size and (free := self._free()) < size + self.least:
+            raise DiskFull(
+                f"the disk has no room for {size >> 20} MiB: {free >> 20} MiB are free, of which"
+                f" {self.least >> 20} are to be left",
+                hint="make room, and ask again",
+            )
+
+    def _free(self) -> int:
+        disk = os.statvfs(self._path)
+        return disk.f_bavail * disk.f_frsize
 
     def failed(self, error: BaseException) -> bool:
         """Return whether a write failed for want of room; if so, the next one waits."""

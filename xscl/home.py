@@ -6,6 +6,7 @@
     checkpoint/    how far Spark has read the spool (`xscl.spark`)
     patterns/      what Spark's tasks shred documents with
     spark/         the log of Spark and the launcher of Java
+    backups/       a backup that is being made for a request (`xscl.service.backups`)
     files/         matches that are delivered to files (`xscl.delivery.file`)
     attempt        the batch that is being pushed (`xscl.poison`)
     status.json    what the running service last said of itself
@@ -48,6 +49,7 @@ _PARTS = frozenset(
         "patterns",
         "spark",
         "files",
+        "backups",
         "attempt",
         "status.json",
         "xscl.toml",
@@ -113,6 +115,10 @@ class Home:
     @property
     def files(self) -> Path:
         return self.path / "files"
+
+    @property
+    def backups(self) -> Path:
+        return self.path / "backups"
 
     @property
     def attempt(self) -> Path:

@@ -12,6 +12,9 @@ backup is consumed again, and documents that the store has are recognised.  A
 spool that the backup lacks and that is lost begins anew, with numbers above all
 that the store knows.  The checkpoint of Spark is set aside: it is of a store
 that went further.
+
+The store that is put in place begins a new generation (`xscl.generations`): it will
+give positions again that the one before it had given.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from feeds.spool import Spool
 from xscl.backup import Backup, read_backup, unpack
 from xscl.durable import sha256_of, synchronise, write_durably
 from xscl.engine import Engine
+from xscl.generations import begin_generation
 from xscl.home import Home
 from xscl.mark import UNFINISHED, Seen, mark_path, read_mark, write_mark
 from xscl.pipeline import PipelineError, check_store, read_checkpoint
@@ -145,6 +149,8 @@ def _tried(staging: Home, backup: Backup) -> tuple[Seen, int]:
         seen = store.seen()
         if seen.store != backup.store or seen.commits < backup.commits:
             raise BackupError("the store in the backup is not the one that its manifest says")
+        begin_generation(store)
+        seen = store.seen()
         segment = max(backup.position, _appended(store))
     if log_path(staging.database).exists():
         raise BackupError(f"the store cannot be unpacked in {staging.path}", hint="make room there")
@@ -252,7 +258,9 @@ def _accepted(database: Path, aside: Aside) -> Seen:
         aside.take(log)
         store = Store(database, accept=True)
     with closing(store):
-        return store.seen()
+        seen = store.seen()
+        begin_generation(store)
+        return seen
 
 
 def _set_checkpoint_aside(home: Home, aside: Aside) -> None:

@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
-from xscl.backup import Backup, back_up
-from xscl.cli.options import DATA, Data, Json, home
+from xscl.backup import Backup, back_up, receive, refuse_other
+from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import Misuse, complain, say, say_json
+from xscl.cli.remote import reached
 from xscl.engine import Engine
 from xscl.home import Home
 from xscl.restore import Accepted, Restored, accept
@@ -20,25 +21,34 @@ from xscl.restore import restore as put_back
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
     as_json: Json = False,
 ) -> None:
     """Write everything that is kept to one file: the store, and what waits in the spool.
 
     The file can be read by its owner only. The secrets of feeds are not in it.
+    A service that runs goes on meanwhile; it is asked by its operator.
 
     \b
     Example:
       xscl backup monday.xscl
       xscl backup --data xscl-data /backups/xscl-$(date +%F).tar
     """
-    place = home(data)
-    place.expect()
-    with (
-        place.hold("backup"),
-        Engine(place.database) as engine,
-        closing(engine.store()) as store,
-    ):
-        made = back_up(store, file, place.spool)
+    service = reached(data, url, token)
+    if service is not None:
+        refuse_other(file)  # before a long time is spent on it
+        with service:
+            made = receive(service.fetch("/v1/backup"), file)
+    else:
+        place = home(data)
+        place.expect()
+        with (
+            place.hold("backup"),
+            Engine(place.database) as engine,
+            closing(engine.store()) as store,
+        ):
+            made = back_up(store, file, place.spool)
     if as_json:
         say_json({"file": str(file), **made.as_dict()})
         return

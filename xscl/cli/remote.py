@@ -91,6 +91,19 @@ class Remote:
             return answer
         raise _error(answer, source)
 
+    def fetch(self, path: str) -> Iterator[bytes]:
+        """Yield what a POST is answered with, piece by piece."""
+        try:
+            with self.client.stream("POST", path) as answer:
+                if not answer.is_success:
+                    answer.read()
+                    raise _error(answer, None)
+                yield from answer.iter_raw()
+        except httpx.HTTPError as error:
+            raise Unreachable(
+                f"the service at {self.address} has broken off: {error or type(error)}"
+            ) from error
+
     def get(self, path: str, **parameters: Any) -> Any:
         """Return what is at an address, as a value."""
         wanted = {name: value for name, value in parameters.items() if value is not None}

@@ -17,6 +17,7 @@ from typing import TypeAlias
 
 from xscl.delivery.message import Message, message_of
 from xscl.delivery.reading import following
+from xscl.generations import Generations
 from xscl.pages import LAST, Pages, Place
 from xscl.results import Subscription
 
@@ -54,8 +55,9 @@ _Key: TypeAlias = tuple[object, ...]
 class Listening:
     """Reads for listeners, one page at a time, in a thread of its own."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, generations: Generations) -> None:
         self._pages = pages
+        self.generations = generations
         self._reading = ThreadPoolExecutor(1, "live-reading")
         self._mutex = threading.Lock()
         self._fresh: OrderedDict[_Key, Heard] = OrderedDict()
@@ -65,6 +67,21 @@ class Listening:
     def tell(self, position: int) -> None:
         """Be told that there are results up to a position."""
         self.position = max(self.position, position)
+
+    def id_of(self, place: Place) -> str:
+        """Return the id of an event after which a listener goes on from a place."""
+        position, number = place
+        within = "" if number == LAST else f"-{number}"
+        return f"{self.generations.prefix}{position}{within}"
+
+    def place_of(self, generation: int, place: Place) -> Place:
+        """Return from where to go on after a place of some generation, so that none is missed.
+
+        What that generation has beyond the one that is served is no place here: it is the last one
+        that both have, or the beginning of all that is kept.
+        """
+        agreed = self.generations.agreed(generation, place[0])
+        return place if agreed == place[0] else (agreed, LAST)
 
     def close(self) -> None:
         """End, when the page that is being read has been."""
@@ -97,14 +114,14 @@ class Listening:
 
     def _of_one(self, wish: Wish, one: Subscription, place: Place) -> Heard:
         read = following(self._pages, one.name, place[0], grouped=wish.grouped, limit=PAGE)
-        events = _events(read.messages, lambda message: str(message.last))
+        events = _events(read.messages, lambda message: self.id_of((message.last, LAST)))
         return Heard(events, (max(read.end, place[0]), LAST))
 
     def _of_all(self, wish: Wish, place: Place) -> Heard:
         assert wish.mine is not None
         page = self._pages.of_all(wish.mine, after=place, limit=PAGE, prefix=wish.prefix)
         made = [message_of([match]) for match in page.matches]
-        events = _events(made, lambda message: f"{message.position}-{message.number}")
+        events = _events(made, lambda message: self.id_of((message.position, message.number)))
         if page.more and len(made) == PAGE:
             return Heard(events, (made[-1].last, made[-1].number))
         return Heard(events, max(place, (page.end, LAST)))

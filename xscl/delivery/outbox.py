@@ -26,6 +26,7 @@ from xscl.delivery.sender import Sender
 from xscl.delivery.syndication import Changes
 from xscl.delivery.webhook import Posting, WebhookSender
 from xscl.engine import Engine
+from xscl.generations import generations_of
 from xscl.matches import Matches
 from xscl.results import Subscription
 from xscl.secrets import Secrets
@@ -49,9 +50,10 @@ class Outbox:
         self._ways = ways
         self.pages = engine.pages()
         self.bells = Bells()
-        self.endpoints = Endpoints(engine.store(), secrets)
+        own = engine.store()
+        self.endpoints = Endpoints(own, secrets)
         self.addresses = SecretAddresses(engine.store())
-        self.listening = Listening(self.pages)
+        self.listening = Listening(self.pages, generations_of(own))
         self.changes = Changes()
         self._ending = threading.Event()
         self._deliveries = Deliveries(

@@ -14,6 +14,7 @@ from xscl.service.installation import Installation
 from xscl.service.metrics import Counting
 from xscl.service.routes import (
     ask,
+    backup,
     deliveries,
     describing,
     documents,
@@ -42,6 +43,7 @@ ROUTERS = (
     sql.router,
     metrics.router,
     state.router,
+    backup.router,
     tokens.router,
 )
 

@@ -19,6 +19,7 @@ from xscl.followed import Feeds
 from xscl.following import Fetching
 from xscl.home import Home
 from xscl.service.accounts import THE_OPERATOR, Accounts
+from xscl.service.backups import Backups
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
 from xscl.service.names import OPERATOR, owner
@@ -187,6 +188,7 @@ class Installation:
     usage: Usage
     sql: UserSql
     metrics: Metrics
+    backups: Backups
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
     questions: Turns = field(default_factory=lambda: Turns(QUESTIONS))
@@ -219,5 +221,5 @@ def installed(
         yield Installation(
             *(home, engine, feeds, spool, outbox, settings),
             *(accounts, Tokens(tokens, accounts), registrar, readers, public, resolver),
-            *(intake, usage, sql, Metrics(engine, home)),
+            *(intake, usage, sql, Metrics(engine, home), Backups(home, readers, room)),
         )

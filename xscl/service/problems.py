@@ -37,6 +37,7 @@ from xscl.errors import (
     XsclError,
 )
 from xscl.service.accounts import QuotaExceeded
+from xscl.service.backups import BackupInProgress
 from xscl.service.intake import Busy
 from xscl.service.names import OPERATOR, shown
 from xscl.service.tokens import UnknownToken
@@ -66,6 +67,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (Stopping, HTTPStatus.SERVICE_UNAVAILABLE),
     (Busy, HTTPStatus.TOO_MANY_REQUESTS),
     (TooMany, HTTPStatus.TOO_MANY_REQUESTS),
+    (BackupInProgress, HTTPStatus.TOO_MANY_REQUESTS),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
     (XsclError, HTTPStatus.BAD_REQUEST),
     (SpoolError, HTTPStatus.SERVICE_UNAVAILABLE),

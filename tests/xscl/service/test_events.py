@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import socket
 import time
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from xscl.delivery.outbox import Outbox, Ways
 from xscl.engine import Engine
 from xscl.home import Home
 from xscl.pages import LAST
+from xscl.restore import restore
 from xscl.secrets import Secrets
 from xscl.service.routes.events import EventStream, Patience
 
@@ -113,6 +115,37 @@ def test_an_id_of_the_future_waits(operator: httpx.Client) -> None:
     at = subscribed(operator, "future")
     with listening(operator, f"{at}/events", "100000000"):
         send(operator, 100)
+
+
+def test_after_a_restore_nobody_misses_a_match_for_a_position_that_is_given_twice(
+    place: Home, tmp_path: Path
+) -> None:
+    """Who had come further than the backup is told, and goes on from where both agree."""
+    backup = tmp_path / "backup.xscl"
+    with serving(place) as running, running.client() as client:
+        at = subscribed(client, "q")
+        with listening(client, f"{at}/events") as listener:
+            send(client, 1, 2)
+            common = listener.take(2)
+            backup.write_bytes(client.post("/v1/backup").content)
+            send(client, 3, 4, 5)
+            lost = listener.take(3)
+    shutil.rmtree(place.spool)  # what came after the backup comes no more
+    restore(backup, place, force=True)
+    with serving(place) as running, running.client() as client:
+        send(client, 6, 7)
+        eventually(lambda: len(kept(client, at)) == 4)
+        new = kept(client, at)[2:]
+        for last, told in ((common[1].id, False), (lost[0].id, True), (lost[2].id, True)):
+            with listening(client, f"{at}/events", last) as listener:
+                if told:
+                    first = listener.next()
+                    assert (first.name, first.data["code"]) == ("restored", "restored")
+                    assert first.id.partition("-")[0] != last.partition("-")[0]
+                assert [one.data["data"]["id"] for one in listener.take(2)] == new
+        with listening(client, "/v1/events", f"g{1:08x}-9-1") as listener:
+            assert listener.next().data["position"] == 0, "a generation that nobody knows"
+            assert [one.data["data"]["id"] for one in listener.take(4)] == kept(client, at)
 
 
 def test_who_listens_is_told_of_the_end(place: Home) -> None:

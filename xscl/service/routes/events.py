@@ -4,6 +4,10 @@ Whoever comes back with `Last-Event-ID` has neither a gap nor anything twice: a 
 but a place in the order of results.  What it cannot take in at once waits in buffers of a bounded
 size.  One that takes slowly while it falls behind is sent away with the reason; one that
 takes nothing at all is hung up on.  Both can come back to where they were.
+
+An id says of which generation of the store its position is (`xscl.generations`).  Who comes back
+to a store that was put back from a backup meanwhile is told so by an event `restored`, and goes on
+where both agree: some matches may come again, under their ids.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ _log = logging.getLogger(__name__)
 
 router = APIRouter(tags=["matches"])
 
-_PLACE = re.compile(r"(\d{1,18})(?:-(\d{1,9}))?", re.ASCII)
+_PLACE = re.compile(r"(?:g([0-9a-f]{8})-)?(\d{1,18})(?:-(\d{1,9}))?", re.ASCII)
 _EVENTS: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/event-stream": {}}, "description": "Events."}
 }
@@ -84,9 +88,8 @@ async def of_one(
     """Each event is a message as webhooks have it; its id says from where to go on."""
     one = existing(here, who, name)
     wish = Wish((one.number, grouped), one=one, grouped=grouped)
-    return EventStream(
-        here.outbox, wish, _begin(last_event_id or after, here.outbox), standing=standing
-    )
+    begin, restored = _begin(last_event_id or after, here.outbox)
+    return EventStream(here.outbox, wish, begin, standing=standing, restored=restored)
 
 
 @router.get(
@@ -104,19 +107,22 @@ async def of_all(
 ) -> Response:
     """Each event is one match of one of your subscriptions."""
     wish = Wish(("all", who.number), mine=_mine(who), prefix=who.qualify(""))
-    return EventStream(
-        here.outbox, wish, _begin(last_event_id or after, here.outbox), standing=standing
-    )
+    begin, restored = _begin(last_event_id or after, here.outbox)
+    return EventStream(here.outbox, wish, begin, standing=standing, restored=restored)
 
 
 def _mine(who: Account) -> Callable[[Subscription], bool]:
     return lambda one: who.own(one.name) is not None
 
 
-def _begin(given: str | None, outbox: Outbox) -> Place:
-    """Return after which place to begin: the one that is given, or the last one there is."""
+def _begin(given: str | None, outbox: Outbox) -> tuple[Place, bool]:
+    """Return after which place to begin: the one that is given, or the last one there is.
+
+    And whether it is another one than was given, since that was of another generation.
+    """
+    listening = outbox.listening
     if given is None:
-        return outbox.listening.position, LAST
+        return (listening.position, LAST), False
     found = _PLACE.fullmatch(given)
     if found is None:
         raise Problem(
@@ -125,7 +131,11 @@ def _begin(given: str | None, outbox: Outbox) -> Place:
             "that is not the id of an event",
             hint="send the id as it was received, or none",
         )
-    return int(found[1]), LAST if found[2] is None else int(found[2])
+    place = int(found[2]), LAST if found[3] is None else int(found[3])
+    if found[1] is None:
+        return place, False
+    begin = listening.place_of(int(found[1], 16), place)
+    return begin, begin != place
 
 
 class _Away(Exception):
@@ -148,12 +158,15 @@ class EventStream(Response):
         begin: Place,
         patience: Patience | None = None,
         standing: Callable[[], bool] = lambda: True,
+        *,
+        restored: bool = False,
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._outbox = outbox
         self._wish = wish
         self._place = begin
+        self._restored = restored
         self._patience = patience or Patience()
         self._slow = False
         self._standing = standing
@@ -179,6 +192,8 @@ class EventStream(Response):
         gone = loop.create_task(_gone(receive, bell))
         try:
             await self._give(send, f"retry: {self._patience.again}\n\n".encode())
+            if self._restored:
+                await self._give(send, self._told_of_restore())
             while not gone.done():
                 await self._give_what_is_there(send, bell)
                 await self._wait(send, bell)
@@ -187,6 +202,13 @@ class EventStream(Response):
         finally:
             take_away()
             gone.cancel()
+
+    def _told_of_restore(self) -> bytes:
+        """Return what says that the listener does not go on where it was, and where it does."""
+        reason = "the service was put back from a backup; matches may come again, under their ids"
+        data = {"code": "restored", "reason": reason, "position": self._place[0]}
+        id = self._outbox.listening.id_of(self._place)
+        return event("restored", json.dumps(data).encode(), id)
 
     async def _give_what_is_there(self, send: Send, bell: asyncio.Event) -> None:
         """Send what has come, page by page; whoever rings meanwhile is heard afterwards."""

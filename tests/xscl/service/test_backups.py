@@ -1,0 +1,156 @@
+"""Backups of a service that goes on (C18)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from feeds.spool import Spool
+from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
+from xscl.backup import Backup, back_up, read_backup, receive
+from xscl.cli import app
+from xscl.diskroom import LEAST
+from xscl.engine import Engine
+from xscl.home import Home
+from xscl.pipeline import DirectConsumer
+from xscl.restore import restore
+from xscl.service import backups
+from xscl.sink import EngineSink
+from xscl.store import Store
+from xscl.storeerrors import BackupError
+
+PAIR = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
+TOGETHER = 5
+
+
+def send(client: httpx.Client, number: int) -> None:
+    """Send documents that are pushed in whichever batches; `number` is in their text."""
+    sent = client.post(f"/v1/documents/S?id=d{number}", content=f"<a>{number % TOGETHER}</a>")
+    assert sent.status_code == 202, sent.text
+
+
+def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
+    running: Running, operator: httpx.Client, tmp_path: Path
+) -> None:
+    """What is restored has all that was acknowledged before, and the matches of what it has."""
+    ok(operator.put("/v1/subscriptions/pair", json={"query": PAIR}))
+    stop, sent, failed = threading.Event(), [0], list[BaseException]()
+
+    def keep_sending() -> None:
+        try:
+            with running.client() as client:
+                while not stop.is_set():
+                    send(client, sent[0])
+                    sent[0] += 1
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=keep_sending)
+    thread.start()
+    made = []
+    try:
+        for number in range(2):
+            eventually(lambda before=sent[0]: sent[0] > before + 10)  # type: ignore[misc]
+            target, acknowledged = tmp_path / f"{number}.xscl", sent[0]
+            given = ("backup", str(target), "--data", str(running.home.path))
+            done = CliRunner().invoke(app, given)
+            assert (done.exit_code, done.stderr) == (0, ""), done.output
+            assert done.stdout.startswith(f"wrote {target}: ")
+            made.append((target, acknowledged))
+    finally:
+        stop.set()
+        thread.join()
+    assert not failed
+    assert not running.home.backups.exists()
+    for target, acknowledged in made:
+        assert target.stat().st_mode & 0o777 == 0o600
+        home = Home(target.with_suffix(""))
+        restore(target, home)
+        with Engine(home.database) as engine, Spool(home.spool) as spool:
+            before = known(engine)
+            is_whole(engine, before)
+            DirectConsumer(spool, EngineSink(engine)).run_once()
+            after = known(engine)
+            is_whole(engine, after)
+            assert after >= max(before, acknowledged), "what was acknowledged is in it"
+            assert before > 0
+
+
+def known(engine: Engine) -> int:
+    """Return how many documents an engine has: the first so many that were sent."""
+    found = engine.sql("SELECT id FROM documents").to_pydict()["id"]
+    assert set(found) == {f"d{number}" for number in range(len(found))}
+    return len(found)
+
+
+def is_whole(engine: Engine, documents: int) -> None:
+    """Compare the matches with those of so many documents."""
+    equal = [(documents + TOGETHER - 1 - rest) // TOGETHER for rest in range(TOGETHER)]
+    pairs = sum(count * (count - 1) // 2 for count in equal)
+    assert engine.sql("SELECT count(*) AS n FROM matches").to_pylist() == [{"n": pairs}]
+
+
+def test_backups_are_the_operators_and_one_at_a_time(
+    running: Running, operator: httpx.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with running.client(token_of(operator, "carol")) as carol:
+        assert code(carol.post("/v1/backup")) == (403, "operator_only")
+    entered, leave, answers = threading.Event(), threading.Event(), list[int]()
+
+    def slowly(store: Store, target: Path, spool: Path | None = None) -> Backup:
+        entered.set()
+        assert leave.wait(20)
+        return back_up(store, target, spool)
+
+    def ask() -> None:
+        with running.client() as client:
+            answers.append(client.post("/v1/backup").status_code)
+
+    monkeypatch.setattr(backups, "back_up", slowly)
+    first = threading.Thread(target=ask)
+    first.start()
+    try:
+        assert entered.wait(20)
+        busy = operator.post("/v1/backup")
+    finally:
+        leave.set()
+        first.join()
+    assert code(busy) == (429, "busy")
+    assert "retry-after" in busy.headers
+    assert answers == [200]
+
+
+def test_a_backup_needs_room(running: Running, operator: httpx.Client) -> None:
+    """There is room for a document, but not for all that there is once more."""
+    room = running.service.room
+    disk = os.statvfs(running.home.path)
+    room.least = disk.f_bavail * disk.f_frsize - (8 << 20)
+    try:
+        filler = running.home.spool / "000000000000.arrow"
+        filler.touch()
+        os.truncate(filler, 16 << 20)  # as a segment that waits
+        assert code(operator.post("/v1/backup")) == (503, "disk_full")
+    finally:
+        room.least = LEAST
+        filler.unlink()
+    assert not running.home.backups.exists()
+    assert operator.post("/v1/backup").status_code == 200
+
+
+def test_a_broken_transfer_leaves_no_backup(tmp_path: Path) -> None:
+    """Nor does it touch one that is there."""
+    with Engine(tmp_path / "state.duckdb") as engine:
+        engine.backup(tmp_path / "whole")
+    content = (tmp_path / "whole").read_bytes()
+    with pytest.raises(BackupError, match="damaged"):
+        receive([content[:-20_000]], tmp_path / "new")
+    with pytest.raises(BackupError, match="damaged"):
+        receive([b"nothing"], tmp_path / "whole")
+    assert (tmp_path / "whole").read_bytes() == content
+    assert receive([content], tmp_path / "whole") == read_backup(tmp_path / "whole")
+    assert sorted(path.name for path in tmp_path.glob("*new*")) == []

@@ -1,0 +1,79 @@
+"""Backups of what is being served, made while the service goes on.
+
+One is written to a file of the data directory first and sent from there, since a store that is
+being copied makes no checkpoint, and who fetches the copy may be slow.  The file has no name any
+more while it is sent, so nothing is left of it when the sending ends, however it does.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO
+
+from xscl.backup import back_up
+from xscl.diskroom import DiskRoom
+from xscl.errors import XsclError
+from xscl.home import Home
+from xscl.store import Store
+from xscl.storefile import log_path
+
+
+class BackupInProgress(XsclError):
+    """Another backup is being made."""
+
+    code = "busy"
+
+
+class Backups:
+    """Makes backups, one at a time; `reading` yields a connection beside the engine."""
+
+    def __init__(
+        self, home: Home, reading: Callable[[], AbstractContextManager[Store]], room: DiskRoom
+    ) -> None:
+        self._home = home
+        self._reading = reading
+        self._room = room
+        self._making = threading.Lock()
+
+    def make(self) -> tuple[IO[bytes], int]:
+        """Return an open file that is a backup, and its size; the caller closes it.
+
+        Raises BackupInProgress, DiskFull, BackupError.
+        """
+        if not self._making.acquire(blocking=False):
+            raise BackupInProgress("a backup is being made", hint="ask again when it is done")
+        try:
+            return self._made()
+        finally:
+            self._making.release()
+
+    def _made(self) -> tuple[IO[bytes], int]:
+        home = self._home
+        self._room.refuse(_size(home))
+        shutil.rmtree(home.backups, ignore_errors=True)  # what a kill has left
+        home.backups.mkdir(mode=0o700)
+        target = home.backups / "backup.xscl"
+        try:
+            with self._reading() as store:
+                back_up(store, target, home.spool)
+            return target.open("rb"), target.stat().st_size
+        finally:
+            shutil.rmtree(home.backups, ignore_errors=True)
+
+
+def _size(home: Home) -> int:
+    """Return about how many bytes a backup will have."""
+    database = home.database
+    parts = [path for path in (database, log_path(database)) if path.exists()]
+    return sum(map(_bytes, parts)) + sum(map(_bytes, home.spool.glob("*.arrow")))
+
+
+def _bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:  # it was consumed meanwhile
+        return 0
