@@ -230,11 +230,8 @@ def accept(home: Home) -> Accepted:
         seen = read_mark(database)
         if not database.exists() or not database.stat().st_size:
             return _accept_nothing(home, aside, seen)
-        now = _accepted(database, aside)
+        now, lost = _accepted(database, aside, seen)
         _set_checkpoint_aside(home, aside)
-        lost = None if seen is None or seen.store != now.store else seen.commits - now.commits
-        if seen is not None and seen.commits == UNFINISHED:
-            lost = None
         return Accepted(now.commits, lost, aside.directory, tuple(aside.kept))
 
 
@@ -247,8 +244,11 @@ def _accept_nothing(home: Home, aside: Aside, seen: Seen | None) -> Accepted:
     return Accepted(0, lost, aside.directory, tuple(aside.kept))
 
 
-def _accepted(database: Path, aside: Aside) -> Seen:
-    """Open the store as it is; if its log keeps it from that, without the log."""
+def _accepted(database: Path, aside: Aside, before: Seen | None) -> tuple[Seen, int | None]:
+    """Open the store as it is; if its log keeps it from that, without the log.
+
+    Return how far it has come, and how many commits it lacks of those that its mark had.
+    """
     try:
         store = Store(database, accept=True)
     except StoreDamaged as error:
@@ -259,8 +259,13 @@ def _accepted(database: Path, aside: Aside) -> Seen:
         store = Store(database, accept=True)
     with closing(store):
         seen = store.seen()
-        begin_generation(store)
-        return seen
+        if before is None or before.store != seen.store or before.commits == UNFINISHED:
+            lost = None
+        else:
+            lost = before.commits - seen.commits
+        if lost is None or lost > 0:
+            begin_generation(store)
+        return seen, lost
 
 
 def _set_checkpoint_aside(home: Home, aside: Aside) -> None:
