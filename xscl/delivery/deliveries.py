@@ -31,11 +31,12 @@ from xscl.delivery.endpoint import (
     Endpoint,
     Failed,
     Gone,
+    Later,
     Outcome,
     next_wait,
 )
 from xscl.delivery.endpoints import Endpoints, Letter
-from xscl.delivery.message import Message, messages_of
+from xscl.delivery.message import Message, messages_of, owner_of
 from xscl.delivery.reading import Read, following
 from xscl.delivery.sender import Sender
 from xscl.errors import StoreError, UnknownSubscription
@@ -44,8 +45,10 @@ from xscl.pages import Pages
 
 _log = logging.getLogger(__name__)
 
-HEALTHY, FAILING, SAME_HOST = 256, 64, 8
+HEALTHY, FAILING, SAME_HOST = 512, 128, 8
 """Sendings at the same time: to those that work, to those that have failed, to one host."""
+SHARE = 4
+"""A user has one place in so many, of either kind, at most; the operator has all."""
 SAVING = 0.25
 """Seconds between two writings of the cursors."""
 LETTERS = 1_000
@@ -88,6 +91,7 @@ class Deliveries:
         self._gathering: dict[str, float] = {}  # when what is gathered is due, by the loop's clock
         self._healthy = asyncio.Semaphore(HEALTHY)
         self._failing = asyncio.Semaphore(FAILING)
+        self._users: dict[tuple[int, bool], asyncio.Semaphore] = {}
         self._hosts: defaultdict[tuple[str, bool], asyncio.Semaphore] = defaultdict(_same_host)
         self._ended = asyncio.Event()
         self._stopping = False
@@ -292,10 +296,18 @@ class Deliveries:
         """Send messages when there is a place for it."""
         failing = endpoint.failures > 0
         places = self._failing if failing else self._healthy
-        async with self._hosts[sender.host, failing], places:
+        own = self._places_of(owner_of(endpoint.subscription), failing)
+        async with self._hosts[sender.host, failing], own, places:
             outcome = await sender.send(messages)
         reached("sent")
         return outcome
+
+    def _places_of(self, user: int, failing: bool) -> asyncio.Semaphore:
+        """Return the places that a user's endpoints share."""
+        all_ = FAILING if failing else HEALTHY
+        return self._users.setdefault(
+            (user, failing), asyncio.Semaphore(all_ // SHARE if user else all_)
+        )
 
     def _settled(self, id: str, outcome: Outcome, sent: Sequence[Message]) -> bool:
         """Note what came of a sending; whether the next messages can follow."""
@@ -305,6 +317,10 @@ class Deliveries:
                 return True
             case Gone(reason):
                 self._endpoints.update(id, lambda e: e.stopped(reason))
+                return False
+            case Later(seconds):
+                self._endpoints.update(id, lambda e: e.held(outcome, ticks()))
+                self._later(id, seconds)
                 return False
             case Failed():
                 failed = self._endpoints.update(
@@ -365,6 +381,10 @@ class Deliveries:
             outcome = await self._send(endpoint, sender, [message])
             if isinstance(outcome, Delivered):
                 self._endpoints.settle(letter)
+                continue
+            if isinstance(outcome, Later):
+                next_try = ticks() + int(outcome.seconds * SECOND)
+                self._endpoints.put_aside(replace(letter, next_try=next_try))
                 continue
             wait = None
             if isinstance(outcome, Failed):

@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 from feeds.times import SECOND
 
 Kind: TypeAlias = Literal["webhook", "mail", "file"]
-State: TypeAlias = Literal["active", "paused", "disabled"]
+State: TypeAlias = Literal["active", "paused", "disabled", "unconfirmed"]
 
 SCHEDULE: tuple[float, ...] = (
     *(5, 300, 1_800, 7_200, 18_000),
@@ -103,13 +103,21 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Later:
+    """They have not been sent, and will not be for so many seconds; that is no failure."""
+
+    seconds: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """The receiver wants no messages any more."""
 
     reason: str
 
 
-Outcome: TypeAlias = Delivered | Failed | Gone
+Outcome: TypeAlias = Delivered | Failed | Later | Gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +126,7 @@ class Endpoint:
 
     Everything up to `position` is delivered or among the letters.  `failures` counts those in a
     row; `next_try` is a time in ticks, 0 for at once; `note` says what the last failure was.
+    One that is unconfirmed waits until somebody proves that the mail address is his.
     """
 
     id: str
@@ -150,6 +159,10 @@ class Endpoint:
             note = f"disabled after {attempt} attempts: {why.reason}"
             return replace(self, state="disabled", failures=attempt, next_try=0, note=note)
         return replace(self, failures=attempt, next_try=now + int(wait * SECOND), note=why.reason)
+
+    def held(self, later: Later, now: int) -> Endpoint:
+        """Return the endpoint when it has to wait without having failed."""
+        return replace(self, next_try=now + int(later.seconds * SECOND), note=later.reason)
 
     def stopped(self, note: str) -> Endpoint:
         """Return the endpoint disabled."""

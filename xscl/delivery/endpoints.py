@@ -17,7 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from feeds.times import SECOND
-from xscl.delivery.endpoint import Endpoint, Way, Webhook, kind_of, read, written
+from xscl.delivery.confirming import GOOD, TRIES, new_code
+from xscl.delivery.endpoint import Endpoint, Mail, State, Way, Webhook, kind_of, read, written
 from xscl.delivery.signature import new_secret
 from xscl.errors import XsclError
 from xscl.feed import HIDDEN, shown
@@ -149,7 +150,13 @@ class Endpoints:
     # -- Changing --------------------------------------------------------------------------
 
     def add(
-        self, subscription: str, way: Way, position: int, *, secret: str | None = None
+        self,
+        subscription: str,
+        way: Way,
+        position: int,
+        *,
+        secret: str | None = None,
+        state: State = "active",
     ) -> tuple[Endpoint, str | None]:
         """Make an endpoint for what comes after a position; durable when this returns.
 
@@ -167,7 +174,7 @@ class Endpoints:
                 way = replace(way, url=shown(way.url))
             else:
                 secret = None
-            endpoint = Endpoint(id, subscription, way, ticks(), position)
+            endpoint = Endpoint(id, subscription, way, ticks(), position, state)
             self._know(endpoint)
             self._changed.add(id)
         self.save()
@@ -193,6 +200,38 @@ class Endpoints:
             old = {"old": kept["secret"], "until": ticks() + OVERLAP} if "secret" in kept else {}
             self._secrets.change({_key(id): {"url": kept.get("url", ""), "secret": new, **old}})
             return new
+
+    def expect(self, id: str) -> str:
+        """Return a new code that confirms an endpoint, in place of any before."""
+        with self._mutex:
+            code = new_code()
+            self._secrets.change({_key(id): {"code": code, "until": ticks() + GOOD, "wrong": 0}})
+            return code
+
+    def confirm(self, id: str, code: str) -> Endpoint | None:
+        """Make an endpoint active if the code is the one that was mailed; return it then."""
+        with self._mutex:
+            kept = self._secrets.of(_key(id))
+            if "code" not in kept or kept["until"] < ticks() or kept["wrong"] >= TRIES:
+                return None
+            if not randomness.compare_digest(code.encode(), kept["code"].encode()):
+                self._secrets.change({_key(id): {**kept, "wrong": kept["wrong"] + 1}})
+                return None
+            changed = self.update(id, Endpoint.resumed)
+        self.save()
+        self._secrets.forget(_key(id))
+        return changed
+
+    def has_confirmed(self, to: str, wanted: Callable[[str], bool]) -> bool:
+        """Whether a mail address was confirmed for a subscription whose name is wanted."""
+        with self._mutex:
+            return any(
+                isinstance(one.way, Mail)
+                and one.way.to == to
+                and one.state != "unconfirmed"
+                and wanted(one.subscription)
+                for one in self._by_id.values()
+            )
 
     def redirect(self, id: str, way: Way) -> Endpoint | None:
         """Have an endpoint deliver to elsewhere, or otherwise."""

@@ -14,7 +14,7 @@ import re
 import smtplib
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from email.message import EmailMessage
 from email.utils import formatdate
@@ -22,7 +22,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from feeds.daemons import Daemons
-from xscl.delivery.endpoint import Delivered, Failed, Outcome
+from xscl.delivery.endpoint import Delivered, Failed, Later, Outcome
 from xscl.delivery.message import Message
 from xscl.errors import XsclError
 
@@ -82,11 +82,12 @@ def mail_server(url: str) -> MailServer:
 
 @dataclass(frozen=True, slots=True)
 class MailSender:
-    """Mails messages to one address."""
+    """Mails messages to one address; `wait` counts a mail and says when there are too many."""
 
     server: MailServer | None
     to: str
     every: float = 0.0
+    wait: Callable[[], float | None] = lambda: None
 
     @property
     def most(self) -> int:
@@ -100,7 +101,10 @@ class MailSender:
     async def send(self, messages: Sequence[Message]) -> Outcome:
         """Hand one mail to the server."""
         if self.server is None:
-            return Failed("this service has no mail server (XSCL_SMTP)")
+            return Failed("this service has no mail server (xscl serve --smtp)")
+        seconds = self.wait()
+        if seconds is not None:
+            return Later(seconds, "no more mails today: that is all you may have in a day")
         mail = mail_of(messages, self.server.sender, self.to)
         try:
             async with asyncio.timeout(SECONDS):

@@ -136,6 +136,12 @@ def owner_name(name: str) -> str:
     return name[found.end() :] if found else name
 
 
+def owner_of(name: str) -> int:
+    """Return the number of the user whose something is, 0 for the operator."""
+    found = _OWNED.match(name)
+    return int(found[0][1:-1]) if found else 0
+
+
 def moment(time: int) -> str:
     """Return a time in ticks as RFC 3339 writes it; the nearest one that it can write."""
     return rfc3339(min(max(time, _FIRST), _LAST))

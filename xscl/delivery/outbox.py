@@ -12,15 +12,18 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from xscl.delivery.bells import Bells
+from xscl.delivery.confirming import mail_code
 from xscl.delivery.deliveries import Deliveries, Pace
-from xscl.delivery.endpoint import Endpoint, File, Mail, Way, Webhook
+from xscl.delivery.endpoint import Delivered, Endpoint, File, Mail, State, Way, Webhook
 from xscl.delivery.endpoints import Endpoints
 from xscl.delivery.file import FileSender
 from xscl.delivery.listening import Listening
 from xscl.delivery.mail import MailSender, MailServer
+from xscl.delivery.maillimit import MailLimit
 from xscl.delivery.secretaddresses import SecretAddresses
 from xscl.delivery.sender import Sender
 from xscl.delivery.syndication import Changes
@@ -55,10 +58,16 @@ class Outbox:
         self.addresses = SecretAddresses(engine.store())
         self.listening = Listening(self.pages, generations_of(own))
         self.changes = Changes()
+        self.mails = MailLimit()
         self._ending = threading.Event()
         self._deliveries = Deliveries(
             self.pages, self.endpoints, self.bells, self._sender, self.stream_of, ways.pace
         )
+
+    @property
+    def mail(self) -> MailServer | None:
+        """The server that takes mails, None if there is none."""
+        return self._ways.mail
 
     @property
     def posting(self) -> Posting:
@@ -112,15 +121,35 @@ class Outbox:
     # -- Endpoints -------------------------------------------------------------------------
 
     def deliver(
-        self, subscription: str, way: Way, *, after: int | None = None, secret: str | None = None
+        self,
+        subscription: str,
+        way: Way,
+        *,
+        after: int | None = None,
+        secret: str | None = None,
+        state: State = "active",
     ) -> tuple[Endpoint, str | None]:
         """Make an endpoint for matches from now on, or after a position; return its secret, too."""
         now = self.pages.position()
         endpoint, secret = self.endpoints.add(
-            subscription, way, now if after is None else after, secret=secret
+            subscription, way, now if after is None else after, secret=secret, state=state
         )
         self._deliveries.follow(endpoint)
         return endpoint, secret
+
+    def mail_code(self, id: str, to: str) -> bool:
+        """Mail a new code to the address of an unconfirmed endpoint; whether it was taken."""
+        mail = self._ways.mail
+        if mail is None:
+            return False
+        return isinstance(mail_code(mail, to, self.endpoints.expect(id)), Delivered)
+
+    def confirm(self, id: str, code: str) -> Endpoint | None:
+        """Return an endpoint that is active now, None if that is not its code."""
+        confirmed = self.endpoints.confirm(id, code)
+        if confirmed is not None:
+            self._deliveries.wake(id)
+        return confirmed
 
     def change(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
         """Change an endpoint, durably, and have it looked at."""
@@ -153,7 +182,8 @@ class Outbox:
                     lambda now: self.endpoints.hidden(endpoint.id, now), self._ways.posting
                 )
             case Mail(to, every):
-                return MailSender(self._ways.mail, to, every)
+                counted = partial(self.mails.take, endpoint.subscription)
+                return MailSender(self._ways.mail, to, every, counted)
             case File(name):
                 return FileSender(self._ways.files / name)
 

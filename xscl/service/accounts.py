@@ -35,9 +35,12 @@ class Quota:
     endpoints: int | None = 100
     documents_a_day: int | None = 100_000
     matches_a_day: int | None = 100_000
+    mails_a_day: int | None = 100
+    requests_a_minute: int | None = 6_000
+    listeners: int | None = 50
 
 
-UNLIMITED = Quota(None, None, None, None, None, None)
+UNLIMITED = Quota(*(None for _ in fields(Quota)))
 
 
 @dataclass(frozen=True, slots=True)

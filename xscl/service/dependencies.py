@@ -64,9 +64,10 @@ _bearer = HTTPBearer(auto_error=False, description="A token, as `xscl token crea
 
 
 async def who(request: Request, here: Here, _: Annotated[object, Depends(_bearer)]) -> Account:
-    """Return who is asking; raises Problem 401 for nobody."""
+    """Return who is asking; raises Problem 401 for nobody, TooOften for who asks all the time."""
     account = _account(request, here)
     request.state.account = account.number
+    here.requests.take(account)
     return account
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -23,6 +23,7 @@ from xscl.service.backups import Backups
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
 from xscl.service.names import OPERATOR, owner
+from xscl.service.rates import Listeners, Requests
 from xscl.service.registrar import Registrar
 from xscl.service.resolving import Resolver
 from xscl.service.tokens import Tokens
@@ -155,6 +156,9 @@ class PublicStreams:
 QUESTIONS, IMPORTS = 2, 4
 """Questions and imports that are worked on at the same time; each keeps a core busy."""
 
+CONFIRMING = 4
+"""Codes that are mailed at the same time: each holds a thread while the mail server answers."""
+
 _LOOK = 10.0
 """Seconds from one look at the streams of all documents to the next."""
 
@@ -169,7 +173,8 @@ class Installation:
     `feeds` has a connection of its own, which one request at a time may use: take `feeds_lock`.
     `reading` yields a store for one request.  `registrar` registers queries, `intake` takes
     documents, both many together; `resolver` knows what the names in queries stand for.
-    `questions` and `imports` have turns.  Take `endpoints_lock` to count endpoints and make one.
+    `questions`, `imports` and `confirming` have turns,
+    `requests` and `listeners` are counted.  Take `endpoints_lock` to count endpoints and make one.
     """
 
     home: Home
@@ -191,8 +196,11 @@ class Installation:
     backups: Backups
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
+    requests: Requests = field(default_factory=Requests)
+    listeners: Listeners = field(default_factory=Listeners)
     questions: Turns = field(default_factory=lambda: Turns(QUESTIONS))
     imports: Turns = field(default_factory=lambda: Turns(IMPORTS, waiting=0))
+    confirming: Turns = field(default_factory=lambda: Turns(CONFIRMING, waiting=0))
 
 
 @contextmanager
@@ -217,9 +225,20 @@ def installed(
         sql = stack.enter_context(UserSql(engine, home.path))
         if settings.warm:
             sql.start()
+        outbox.mails.limit = _mails_of(accounts)
         intake = stack.enter_context(closing(Intake(spool, engine, room, settings.waiting)))
         yield Installation(
             *(home, engine, feeds, spool, outbox, settings),
             *(accounts, Tokens(tokens, accounts), registrar, readers, public, resolver),
             *(intake, usage, sql, Metrics(engine, home), Backups(home, readers, room)),
         )
+
+
+def _mails_of(accounts: Accounts) -> Callable[[int], int | None]:
+    """Return what says how many mails a user may have in a day, by his number."""
+
+    def limit(number: int) -> int | None:
+        account = accounts.numbered(number)
+        return 0 if account is None else account.quota.mails_a_day
+
+    return limit

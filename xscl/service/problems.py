@@ -19,6 +19,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response
 
+from feeds.addresses import Refused
 from feeds.errors import FeedError
 from feeds.spool import SpoolError
 from xscl.diskroom import DiskFull
@@ -36,10 +37,11 @@ from xscl.errors import (
     UnknownSubscription,
     XsclError,
 )
-from xscl.service.accounts import QuotaExceeded
+from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.backups import BackupInProgress
 from xscl.service.intake import Busy
 from xscl.service.names import OPERATOR, shown
+from xscl.service.rates import TooOften
 from xscl.service.tokens import UnknownToken
 from xscl.service.turns import TooMany
 from xscl.usersql.errors import Busy as SqlBusy
@@ -67,6 +69,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (Stopping, HTTPStatus.SERVICE_UNAVAILABLE),
     (Busy, HTTPStatus.TOO_MANY_REQUESTS),
     (TooMany, HTTPStatus.TOO_MANY_REQUESTS),
+    (TooOften, HTTPStatus.TOO_MANY_REQUESTS),
     (BackupInProgress, HTTPStatus.TOO_MANY_REQUESTS),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
     (XsclError, HTTPStatus.BAD_REQUEST),
@@ -107,6 +110,13 @@ def not_found(what: str, name: str, hint: str | None = None) -> Problem:
     )
 
 
+def refused_address(who: Account, refused: Refused) -> Problem:
+    """Return what is answered for an address that is not asked; the operator can allow it."""
+    may = who.is_operator and refused.code in ("url_private", "url_port")
+    hint = "'xscl serve --allow-address HOST:PORT' allows it" if may else None
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, refused.code, refused.message, hint=hint)
+
+
 def answer(problem: Problem) -> Response:
     """Return the document of a problem."""
     fields = {
@@ -133,7 +143,7 @@ def of_error(error: Exception, reader: int = OPERATOR) -> Problem:
         code = error.reason_code
     if isinstance(error, StoreError) and reader != OPERATOR:  # it names files of the service
         detail, hint = "what is kept cannot be read or written now", "try again soon"
-    headers = {"Retry-After": "5"} if status in _LATER else {}
+    headers = {"Retry-After": str(getattr(error, "wait", 5))} if status in _LATER else {}
     return Problem(
         status,
         code,

@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from xscl.delivery.mail import MailServer
 from xscl.following import Fetching
 from xscl.home import Home
 from xscl.serve import Service, Serving
@@ -40,12 +41,15 @@ class Running:
 
 @contextmanager
 def serving(
-    home: Home, settings: Settings = ANY_PORT, fetching: Fetching | None = None
+    home: Home,
+    settings: Settings = ANY_PORT,
+    fetching: Fetching | None = None,
+    mail: MailServer | None = None,
 ) -> Iterator[Running]:
     """Run a service on a data directory while the block runs."""
     there = threading.Event()
     listen = replace(settings, port=0, fetching=fetching or settings.fetching)
-    serving = Serving(spark=False, look=0.05, listen=listen, fetching=listen.fetching)
+    serving = Serving(spark=False, look=0.05, listen=listen, fetching=listen.fetching, mail=mail)
     service = Service(home, serving, lambda matches: None, lambda address: there.set())
     failed: list[BaseException] = []
 

@@ -13,6 +13,7 @@ import pytest
 from tests.xscl.delivery.receiver import Receiver, receiving, status
 from tests.xscl.service.conftest import Running, eventually, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
+from xscl.delivery.mail import MailServer
 from xscl.delivery.signature import verify
 from xscl.engine import Engine
 from xscl.following import Fetching
@@ -31,7 +32,7 @@ def running(tmp_path_factory: pytest.TempPathFactory, receiver: Receiver) -> Ite
     """A service that may reach the receiver."""
     fetching = Fetching((f"127.0.0.1:{receiver.port}",))
     home = Home(tmp_path_factory.mktemp("service") / "data")
-    with serving(home, Settings(fetching=fetching)) as found:
+    with serving(home, Settings(fetching=fetching), mail=MailServer("127.0.0.1", 9)) as found:
         yield found
 
 
@@ -228,11 +229,11 @@ def test_pages_have_limits(operator: httpx.Client, query: str) -> None:
     assert (refused.status_code, refused.json()["code"]) == (422, "invalid_request")
 
 
-def test_a_quota_of_endpoints(running: Running, operator: httpx.Client) -> None:
+def test_a_quota_of_endpoints(running: Running, operator: httpx.Client, receiver: Receiver) -> None:
     with running.client(token_of(operator, "carol")) as carol:
         operator.put("/v1/accounts/carol/quota", json={"endpoints": 1}).raise_for_status()
         at = subscribed(carol, "few")
-        wanted = {"kind": "mail", "to": "reader@example.org"}
+        wanted = {"kind": "webhook", "url": receiver.url("/few")}
         first = made(carol, at, **wanted)
         more = carol.post(f"{at}/endpoints", json=wanted)
         assert (more.status_code, more.json()["code"]) == (403, "quota_exceeded")

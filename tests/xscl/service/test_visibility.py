@@ -51,6 +51,7 @@ def planted(running: Running, operator: httpx.Client) -> dict[str, Any]:
 def spy(running: Running, operator: httpx.Client) -> Iterator[httpx.Client]:
     """Another user, who has things of his own."""
     with running.client(token_of(operator, "spy")) as client:
+        ok(operator.put("/v1/accounts/spy/quota", json={}))  # he asks thousands of times
         ok(client.put("/v1/streams/mine", json={}))
         ok(client.put("/v1/subscriptions/mine", json={"query": "mine//a->x"}))
         yield client

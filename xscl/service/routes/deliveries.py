@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from feeds.addresses import Refused, check
 from feeds.times import SECOND
-from xscl.delivery.endpoint import Endpoint, File, Mail, Way, Webhook, kind_of
+from xscl.delivery.endpoint import Endpoint, File, Mail, State, Way, Webhook, kind_of
 from xscl.delivery.endpoints import Letter
 from xscl.delivery.file import is_name
 from xscl.delivery.mail import is_address
@@ -22,7 +22,7 @@ from xscl.language.parser import parse_window
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.problems import Problem, not_found
+from xscl.service.problems import Problem, not_found, refused_address
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name, existing
 
@@ -55,7 +55,11 @@ class NewWebhook(_New):
 
 
 class NewMail(_New):
-    """A mail for each message, or a digest."""
+    """A mail for each message, or a digest.
+
+    Of a user: a code is mailed to the address first, and `:confirm` takes it; nothing else is
+    mailed before.
+    """
 
     kind: Literal["mail"]
     to: str = Field(max_length=254, examples=["reader@example.org"])
@@ -92,7 +96,9 @@ class ShownEndpoint(BaseModel):
 
     id: str
     kind: str
-    state: str = Field(description="active, paused, or disabled after too many failures.")
+    state: str = Field(
+        description="active, paused, disabled after too many failures, or unconfirmed."
+    )
     to: dict[str, Any]
     position: int = Field(description="Everything up to here was delivered or refused.")
     failures: int = Field(description="In a row.")
@@ -133,6 +139,16 @@ class Replay(BaseModel):
     message: str | None = Field(None, max_length=100, description="Left out: all of them.")
 
 
+class Confirmation(BaseModel):
+    """That a mail address is one's own."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    code: str | None = Field(
+        None, max_length=20, description="As it was mailed; left out: mail another one."
+    )
+
+
 class Replayed(BaseModel):
     """How many letters are tried again."""
 
@@ -149,7 +165,16 @@ def make(name: Name, here: Here, who: Who, new: Annotated[New, Body()]) -> MadeE
     way = _way(here, who, new)
     with here.endpoints_lock:
         _refuse_many(here, who)
-        endpoint, made = here.outbox.deliver(known, way, after=new.after, secret=secret)
+        state: State = "active" if _is_confirmed(here, who, way) else "unconfirmed"
+        endpoint, made = here.outbox.deliver(
+            known, way, after=new.after, secret=secret, state=state
+        )
+    if endpoint.state == "unconfirmed":
+        try:
+            _mail_code(here, who, endpoint)
+        except BaseException:
+            here.outbox.end(endpoint.id)
+            raise
     return MadeEndpoint(**_shown(here, endpoint).model_dump(), secret=made)
 
 
@@ -170,13 +195,15 @@ def get(name: Name, id: str, here: Here, who: Who) -> ShownEndpoint:
 def change(name: Name, id: str, here: Here, who: Who, changes: Changes) -> ShownEndpoint:
     """Pauses, resumes or enables an endpoint, or changes what it does."""
     endpoint = _existing(here, who, name, id)
+    if endpoint.state == "unconfirmed" and changes.state is not None:
+        raise _unconfirmed()
     history = endpoint.way.history if changes.history is None else changes.history
     grouped = endpoint.way.grouped if changes.grouped is None else changes.grouped
     way = replace(endpoint.way, history=history, grouped=grouped)
     if changes.url is not None:
         if not isinstance(way, Webhook):
             raise _wrong("url", "only a webhook has an address that can be changed")
-        _check(here, changes.url)
+        _check(here, who, changes.url)
         way = replace(way, url=changes.url)
         here.outbox.endpoints.redirect(id, way)
     elif way != endpoint.way:
@@ -200,6 +227,26 @@ def rotate(name: Name, id: str, here: Here, who: Who) -> Secret:
     if not isinstance(_existing(here, who, name, id).way, Webhook):
         raise _wrong("id", "only a webhook has a secret")
     return Secret(secret=here.outbox.endpoints.rotate(id))
+
+
+@router.post("/{id}:confirm", summary="Confirm a mail address")
+def confirm(name: Name, id: str, here: Here, who: Who, confirmation: Confirmation) -> ShownEndpoint:
+    """Takes the code that was mailed to the address, or mails another one."""
+    endpoint = _existing(here, who, name, id)
+    if endpoint.state != "unconfirmed":
+        return _shown(here, endpoint)
+    if confirmation.code is None:
+        _mail_code(here, who, endpoint)
+        return _shown(here, endpoint)
+    confirmed = here.outbox.confirm(id, confirmation.code.strip())
+    if confirmed is None:
+        raise Problem(
+            HTTPStatus.FORBIDDEN,
+            "wrong_code",
+            "that is not the code that was mailed, or it is over",
+            hint="'POST ...:confirm {}' mails another one",
+        )
+    return _shown(here, confirmed)
 
 
 @router.get("/{id}/letters", summary="List what an endpoint has refused")
@@ -236,11 +283,18 @@ def _way(here: Installation, who: Account, new: NewWebhook | NewMail | NewFile) 
     """Return what is asked for; raises Problem where it cannot be."""
     match new:
         case NewWebhook():
-            _check(here, new.url)
+            _check(here, who, new.url)
             return Webhook(new.url, new.history, new.grouped)
         case NewMail():
             if not is_address(new.to):
                 raise _wrong("to", "that is not one mail address")
+            if here.outbox.mail is None:
+                raise Problem(
+                    HTTPStatus.UNPROCESSABLE_ENTITY,
+                    "no_mail_server",
+                    "this service mails nothing: it has no mail server",
+                    hint="the operator names one with 'xscl serve --smtp URL' or XSCL_SMTP",
+                )
             every = 0 if new.every is None else parse_window(new.every)
             if not 0 <= every <= LONGEST:
                 raise _wrong("every", "a digest gathers for a week at most")
@@ -265,7 +319,7 @@ def _refuse_many(here: Installation, who: Account) -> None:
         raise QuotaExceeded(f"you have {has} endpoints, and may have {most}")
 
 
-def _check(here: Installation, url: str) -> None:
+def _check(here: Installation, who: Account, url: str) -> None:
     """Raise Problem for an address that webhooks may not reach; an unknown host may come yet."""
     posting = here.outbox.posting
     asked = check(url, posting.allow_addresses, posting.resolve)
@@ -274,7 +328,39 @@ def _check(here: Installation, url: str) -> None:
     except TimeoutError:
         return  # as one that is unknown: it is checked again for each message
     if isinstance(found, Refused) and found.code != "fetch_unreachable":
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, found.code, found.message)
+        raise refused_address(who, found)
+
+
+def _is_confirmed(here: Installation, who: Account, way: Way) -> bool:
+    """Whether messages may go out at once: not to a mail address that may be a stranger's."""
+    if who.is_operator or not isinstance(way, Mail):
+        return True
+    return here.outbox.endpoints.has_confirmed(way.to, lambda known: who.own(known) is not None)
+
+
+def _mail_code(here: Installation, who: Account, endpoint: Endpoint) -> None:
+    """Mail a code to the address of an endpoint; raises Problem, QuotaExceeded."""
+    assert isinstance(endpoint.way, Mail)
+    with here.confirming.turn(who):
+        if here.outbox.mails.take(endpoint.subscription) is not None:
+            raise QuotaExceeded(f"you have had {who.quota.mails_a_day} mails today")
+        if not here.outbox.mail_code(endpoint.id, endpoint.way.to):
+            raise Problem(
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                "mail_server",
+                "the mail server does not take a mail for that address now",
+                hint="is it right? try again later",
+                headers={"Retry-After": "60"},
+            )
+
+
+def _unconfirmed() -> Problem:
+    return Problem(
+        HTTPStatus.CONFLICT,
+        "endpoint_unconfirmed",
+        "the mail address was not confirmed yet",
+        hint="send the code that was mailed to it: POST ...:confirm",
+    )
 
 
 def _wrong(field: str, detail: str) -> Problem:

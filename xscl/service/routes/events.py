@@ -17,7 +17,7 @@ import json
 import logging
 import re
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated, Any
@@ -89,7 +89,8 @@ async def of_one(
     one = existing(here, who, name)
     wish = Wish((one.number, grouped), one=one, grouped=grouped)
     begin, restored = _begin(last_event_id or after, here.outbox)
-    return EventStream(here.outbox, wish, begin, standing=standing, restored=restored)
+    place = here.listeners.place(who)
+    return EventStream(here.outbox, wish, begin, standing=standing, restored=restored, place=place)
 
 
 @router.get(
@@ -108,7 +109,8 @@ async def of_all(
     """Each event is one match of one of your subscriptions."""
     wish = Wish(("all", who.number), mine=_mine(who), prefix=who.qualify(""))
     begin, restored = _begin(last_event_id or after, here.outbox)
-    return EventStream(here.outbox, wish, begin, standing=standing, restored=restored)
+    place = here.listeners.place(who)
+    return EventStream(here.outbox, wish, begin, standing=standing, restored=restored, place=place)
 
 
 def _mine(who: Account) -> Callable[[Subscription], bool]:
@@ -160,6 +162,7 @@ class EventStream(Response):
         standing: Callable[[], bool] = lambda: True,
         *,
         restored: bool = False,
+        place: AbstractContextManager[None] | None = None,
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
@@ -167,12 +170,17 @@ class EventStream(Response):
         self._wish = wish
         self._place = begin
         self._restored = restored
+        self._held = place or nullcontext()
         self._patience = patience or Patience()
         self._slow = False
         self._standing = standing
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send events until the listener goes."""
+        """Send events until the listener goes; raises QuotaExceeded before anything is sent."""
+        with self._held:
+            await self._listen(receive, send)
+
+    async def _listen(self, receive: Receive, send: Send) -> None:
         await send(
             {
                 "type": "http.response.start",

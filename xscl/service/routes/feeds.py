@@ -21,7 +21,7 @@ from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
-from xscl.service.problems import Problem, not_found
+from xscl.service.problems import Problem, not_found, refused_address
 
 router = APIRouter(tags=["feeds"])
 
@@ -122,7 +122,7 @@ def add(new: New, here: Here, who: Who) -> Shown:
     Its items are on its stream, on its tags and on the stream `feeds`.
     """
     check_url(new.url)
-    refuse_address(here, new.url)
+    refuse_address(here, who, new.url)
     headers = tuple(map(read_header, new.headers))
     owner = who.qualify("")
     with here.usage.taking(who, "feeds"), here.feeds_lock:
@@ -253,11 +253,11 @@ def existing(feeds: Feeds, who: Account, key: str) -> Feed:
     return found[0]
 
 
-def refuse_address(here: Installation, url: str) -> None:
+def refuse_address(here: Installation, who: Account, url: str) -> None:
     """Raise Problem for an address that would never be fetched from."""
     refused = refusal(url, frozenset(here.settings.fetching.allow_addresses))
     if refused is not None:
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, refused.code, refused.message)
+        raise refused_address(who, refused)
 
 
 def _claim(here: Installation, who: Account, feed: Feed) -> None:

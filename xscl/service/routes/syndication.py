@@ -22,6 +22,7 @@ from xscl.delivery.secretaddresses import Address
 from xscl.delivery.syndication import PAGE, Feed, etag, feed_of, http_date, is_unchanged
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
+from xscl.service.names import owner
 from xscl.service.problems import not_found
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name, existing
@@ -143,6 +144,9 @@ def _led_to(here: Installation, secret: str) -> str:
     found = here.outbox.addresses.find(secret)
     if found is None or here.engine.subscription(found.subscription) is None:
         raise not_found("address", "of a feed", hint="it may have been revoked")
+    account = here.accounts.numbered(owner(found.subscription)[0])
+    if account is not None:
+        here.requests.take(account)  # who has the address asks in its owner's place
     return found.subscription
 
 

@@ -66,6 +66,11 @@ class Quotas(BaseModel):
     endpoints: int | None = Field(None, ge=0, lt=1 << 53)
     documents_a_day: int | None = Field(None, ge=0, lt=1 << 53)
     matches_a_day: int | None = Field(None, ge=0, lt=1 << 53)
+    mails_a_day: int | None = Field(None, ge=0, lt=1 << 53)
+    requests_a_minute: int | None = Field(None, ge=1, lt=1 << 53)
+    listeners: int | None = Field(
+        None, ge=0, lt=1 << 53, description="Streams of events at the same time."
+    )
 
 
 class Used(BaseModel):
@@ -75,8 +80,10 @@ class Used(BaseModel):
     feeds: int
     streams: int
     endpoints: int
+    listeners: int
     documents_today: int
     matches_today: int
+    mails_today: int
 
 
 class User_(BaseModel):
@@ -151,7 +158,9 @@ def _user(here: Installation, one: Account) -> User_:
             feeds=here.usage.has(one, "feeds"),
             streams=len(here.accounts.streams(one)),
             endpoints=here.outbox.endpoints.count(lambda known: one.own(known) is not None),
+            listeners=here.listeners.of(one),
             documents_today=here.usage.today(one, "documents"),
             matches_today=here.usage.today(one, "matches"),
+            mails_today=here.outbox.mails.today(one.number),
         ),
     )

@@ -1,0 +1,175 @@
+"""Mails to users: only to addresses that are theirs, and so many in a day."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.xscl.delivery.test_files_and_mails import Post, post_office, server
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
+from xscl.delivery.confirming import TRIES
+from xscl.delivery.maillimit import MailLimit
+from xscl.home import Home
+
+TO = "reader@example.org"
+
+
+@pytest.fixture(scope="module")
+def post() -> Iterator[Post]:
+    with post_office() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, post: Post) -> Iterator[Running]:
+    """A service that mails."""
+    home = Home(tmp_path_factory.mktemp("service") / "data")
+    with serving(home, mail=server(post)) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+def without_mails(post: Post) -> None:
+    post.mails.clear()
+    post.refused.clear()
+
+
+def subscribed(user: httpx.Client, name: str) -> str:
+    """Return the address of the endpoints of a new subscription on the user's own stream."""
+    ok(user.put(f"/v1/streams/{name}", json={}))
+    ok(user.put(f"/v1/subscriptions/{name}", json={"query": f"{name}//item->i"}))
+    return f"/v1/subscriptions/{name}/endpoints"
+
+
+def send(user: httpx.Client, stream: str, *numbers: int) -> None:
+    for number in numbers:
+        title = f"<item><title>Item {number}</title></item>"
+        ok(user.post(f"/v1/documents/{stream}?id={stream}-{number}", content=title))
+
+
+def subjects(post: Post) -> list[str]:
+    return [str(mail["Subject"]) for _, mail in list(post.mails)]
+
+
+def code_in(post: Post) -> str:
+    """The code of the last mail."""
+    found = re.search(r"^ +(\d{8})$", post.mails[-1][1].get_content(), re.MULTILINE)
+    assert found is not None
+    return found[1]
+
+
+def test_nothing_is_mailed_to_an_address_before_it_is_confirmed(
+    alice: httpx.Client, bob: httpx.Client, post: Post
+) -> None:
+    at = subscribed(alice, "hers")
+    made = ok(alice.post(at, json={"kind": "mail", "to": TO}))
+    one = f"{at}/{made['id']}"
+    assert made["state"] == "unconfirmed"
+    assert subjects(post) == ["Confirm your mail address"]
+    assert post.mails[0][0] == [TO]
+    right = code_in(post)
+    assert right not in str(made)
+    send(alice, "hers", 1)
+    eventually(lambda: len(ok(alice.get("/v1/subscriptions/hers/matches"))["matches"]) == 1)
+    assert code(alice.patch(one, json={"state": "active"})) == (409, "endpoint_unconfirmed")
+    wrong = f"{(int(right) + 1) % 10**8:08d}"
+    assert code(alice.post(f"{one}:confirm", json={"code": wrong})) == (403, "wrong_code")
+    assert code(bob.post(f"{one}:confirm", json={"code": right})) == (404, "unknown_subscription")
+    assert len(post.mails) == 1
+    confirmed = ok(alice.post(f"{one}:confirm", json={"code": right}))
+    assert confirmed["state"] == "active"
+    eventually(lambda: subjects(post)[1:] == ["hers: Item 1"])
+    # Her other subscriptions may mail there at once; another user's may not.
+    assert ok(alice.post(at, json={"kind": "mail", "to": TO}))["state"] == "active"
+    his = subscribed(bob, "his")
+    assert ok(bob.post(his, json={"kind": "mail", "to": TO}))["state"] == "unconfirmed"
+
+
+def test_a_code_cannot_be_guessed(alice: httpx.Client, post: Post) -> None:
+    at = subscribed(alice, "guessed")
+    made = ok(alice.post(at, json={"kind": "mail", "to": "other@example.org"}))
+    one = f"{at}/{made['id']}:confirm"
+    right = code_in(post)
+    for number in range(TRIES):
+        wrong = f"{(int(right) + 1 + number) % 10**8:08d}"
+        assert code(alice.post(one, json={"code": wrong})) == (403, "wrong_code")
+    assert code(alice.post(one, json={"code": right})) == (403, "wrong_code")
+    assert ok(alice.post(one, json={}))["state"] == "unconfirmed"
+    assert len(post.mails) == 2
+    assert ok(alice.post(one, json={"code": code_in(post)}))["state"] == "active"
+
+
+def test_the_operator_mails_at_once(operator: httpx.Client, post: Post) -> None:
+    ok(operator.put("/v1/subscriptions/all", json={"query": "all//item->i"}))
+    at = "/v1/subscriptions/all/endpoints"
+    assert ok(operator.post(at, json={"kind": "mail", "to": TO}))["state"] == "active"
+    send(operator, "all", 1)
+    eventually(lambda: subjects(post) == ["all: Item 1"])
+
+
+def test_an_address_that_the_server_refuses_leaves_no_endpoint(
+    alice: httpx.Client, post: Post
+) -> None:
+    post.refused.append("nobody@example.org")
+    at = subscribed(alice, "refused")
+    refused = alice.post(at, json={"kind": "mail", "to": "nobody@example.org"})
+    assert code(refused) == (503, "mail_server")
+    assert ok(alice.get(at)) == []
+
+
+def test_a_quota_of_mails(running: Running, operator: httpx.Client, post: Post) -> None:
+    """What is over it waits for the next day; nothing is lost, and nothing has failed."""
+    with running.client(token_of(operator, "dora")) as dora:
+        ok(operator.put("/v1/accounts/dora/quota", json={"mails_a_day": 3}))
+        at = subscribed(dora, "many")
+        made = ok(dora.post(at, json={"kind": "mail", "to": "dora@example.org"}))
+        one = f"{at}/{made['id']}"
+        ok(dora.post(f"{one}:confirm", json={"code": code_in(post)}))
+        send(dora, "many", 1, 2, 3, 4)
+        eventually(lambda: len(post.mails) == 3)
+        eventually(lambda: ok(dora.get(one))["note"].startswith("no more mails today"))
+        held = ok(dora.get(one))
+        assert (held["state"], held["failures"], held["letters"]) == ("active", 0, 0)
+        assert held["next_try"] is not None
+        assert ok(dora.get("/v1/me"))["used"]["mails_today"] == 3
+        more = dora.post(at, json={"kind": "mail", "to": "another@example.org"})
+        assert code(more) == (403, "quota_exceeded")
+        ok(operator.put("/v1/accounts/dora/quota", json={}))
+        ok(dora.patch(one, json={"state": "active"}))
+        eventually(lambda: subjects(post)[1:] == [f"many: Item {n}" for n in (1, 2, 3, 4)])
+
+
+def test_the_next_day_begins_anew() -> None:
+    now = [86_400.0 * 7 + 80_000]
+    mails = MailLimit(lambda: now[0])
+    mails.limit = {7: 2, 8: 0, 0: None}.get
+    assert [mails.take("_7.q"), mails.take("_7.r"), mails.take("_7.q")] == [None, None, 6_400.0]
+    assert mails.take("_8.q") == 6_400.0
+    assert [mails.take("q") for _ in range(5)] == [None] * 5
+    now[0] += 6_400
+    assert mails.today(7) == 0
+    assert mails.take("_7.q") is None
+
+
+def test_without_a_mail_server_mails_are_refused_with_what_to_do(place: Home) -> None:
+    with serving(place) as running, running.client() as operator:
+        ok(operator.put("/v1/subscriptions/q", json={"query": "S//item->i"}))
+        wanted = {"kind": "mail", "to": TO}
+        refused = operator.post("/v1/subscriptions/q/endpoints", json=wanted)
+        assert code(refused) == (422, "no_mail_server")
+        assert "--smtp" in refused.json()["hint"]
+        # What may be allowed is told to who can allow it, and to nobody else.
+        wanted = {"kind": "webhook", "url": "http://10.0.0.1/"}
+        refused = operator.post("/v1/subscriptions/q/endpoints", json=wanted)
+        assert "--allow-address" in refused.json()["hint"]
+        feed = operator.post("/v1/feeds", json={"url": "http://10.0.0.1/feed"})
+        assert "--allow-address" in feed.json()["hint"]
+        with running.client(token_of(operator, "erin")) as erin:
+            ok(erin.put("/v1/streams/S", json={}))
+            ok(erin.put("/v1/subscriptions/q", json={"query": "S//item->i"}))
+            refused = erin.post("/v1/subscriptions/q/endpoints", json=wanted)
+            assert code(refused) == (422, "url_private")
+            assert "hint" not in refused.json()
