@@ -21,7 +21,7 @@ An operator over time misses what comes after its epoch was closed; that is reco
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TypeAlias, assert_never
+from typing import Any, TypeAlias, assert_never
 
 import pyarrow as pa
 
@@ -30,6 +30,7 @@ from templates.registry import Registry
 from templates.relations import INFINITE
 from xscl.compile import CompiledQuery, JoinedParts, Part, Timed, Witnessed
 from xscl.results import Subscription
+from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 
 Bounds: TypeAlias = dict[str, int]
@@ -45,6 +46,46 @@ _SCHEMA = pa.schema(
         ("lateness", pa.int64()),
     ]
 )
+
+
+ARRIVAL = """
+    SELECT doc, id, ts, clock - ts AS behind, first, version, unnest(streams) AS stream
+    FROM state.document"""
+"""The query of documents by their streams."""
+
+MISSED = """
+    SELECT a.doc, a.ts + a.behind - r.bound AS watermark, r.subscription
+    FROM arrival a JOIN reading r ON r.stream = a.stream AND a.behind > r.bound
+    WHERE a.first >= r.since AND (r.updates OR a.version = 1)
+    UNION ALL
+    SELECT l.doc, l.watermark, r.subscription
+    FROM state.late l JOIN arrival a USING (doc)
+    JOIN reading r ON r.stream = a.stream AND r.lateness = l.lateness
+    WHERE a.first >= r.since AND (r.updates OR a.version = 1)"""
+"""The query of who may have missed what: over `arrival` and `reading`, the table of `Readings`."""
+
+LATE = """
+    SELECT d.id AS docid, d.streams, d.ts AS timestamp, m.watermark, m.watermark - d.ts AS behind,
+        m.missed
+    FROM state.document d JOIN (
+        SELECT doc, max(watermark) AS watermark, list_sort(list(DISTINCT subscription)) AS missed
+        FROM missed GROUP BY doc) m USING (doc)"""
+"""The query of late documents: over `missed`."""
+
+
+def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str, Any]]:
+    """Return the latest documents that some subscriptions may have missed, by those readings.
+
+    `store` is a connection that nobody else uses meanwhile.
+    """
+    store.lend("reading", readings)
+    try:
+        return store.arrow(
+            f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED}), late AS ({LATE})"
+            f" SELECT * FROM late ORDER BY timestamp DESC, docid LIMIT {int(limit)}"
+        ).to_pylist()
+    finally:
+        store.lend("reading", readings.slice(0, 0))
 
 
 class Readings:

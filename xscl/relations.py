@@ -17,7 +17,7 @@ from templates.joingraph import JoinGraph
 from templates.processor import Processor
 from templates.registry import Registry, r_t
 from xscl.documents import EARLIEST, LEVELS
-from xscl.lateness import Readings
+from xscl.lateness import ARRIVAL, LATE, MISSED, Readings
 from xscl.store import Store
 from xscl.streams import Streams
 
@@ -76,25 +76,9 @@ CREATE OR REPLACE TEMP VIEW rejected AS
 CREATE OR REPLACE TEMP VIEW documents AS
     SELECT id, streams, ts AS timestamp, version, history, origin, {PUBLISHED} AS published
     FROM state.document;
-CREATE OR REPLACE TEMP VIEW arrival AS
-    SELECT doc, id, ts, clock - ts AS behind, first, version, unnest(streams) AS stream
-    FROM state.document;
-CREATE OR REPLACE TEMP VIEW missed AS
-    SELECT a.doc, a.ts + a.behind - r.bound AS watermark, r.subscription
-    FROM arrival a JOIN reading r ON r.stream = a.stream AND a.behind > r.bound
-    WHERE a.first >= r.since AND (r.updates OR a.version = 1)
-    UNION ALL
-    SELECT l.doc, l.watermark, r.subscription
-    FROM state.late l JOIN arrival a USING (doc)
-    JOIN reading r ON r.stream = a.stream AND r.lateness = l.lateness
-    WHERE a.first >= r.since AND (r.updates OR a.version = 1);
-CREATE OR REPLACE TEMP VIEW late AS
-    SELECT d.id AS docid, d.streams, d.ts AS timestamp, m.watermark, m.watermark - d.ts AS behind,
-        m.missed
-    FROM state.document d JOIN (
-        SELECT doc, max(watermark) AS watermark, list_sort(list(DISTINCT subscription)) AS missed
-        FROM missed GROUP BY doc) m USING (doc)
-    ORDER BY d.doc;
+CREATE OR REPLACE TEMP VIEW arrival AS {ARRIVAL};
+CREATE OR REPLACE TEMP VIEW missed AS {MISSED};
+CREATE OR REPLACE TEMP VIEW late AS {LATE} ORDER BY d.doc;
 CREATE OR REPLACE TEMP VIEW watermarks AS
     WITH counted AS (
         SELECT a.stream, any_value(coalesce(k.lateness, 0)) AS lateness, any_value(k.live) AS live,

@@ -56,7 +56,7 @@ def subjects(post: Post) -> list[str]:
 
 def code_in(post: Post) -> str:
     """The code of the last mail."""
-    found = re.search(r"^ +(\d{8})$", post.mails[-1][1].get_content(), re.MULTILINE)
+    found = re.search(r"^ +(\d{8})\s*$", post.mails[-1][1].get_content(), re.MULTILINE)
     assert found is not None
     return found[1]
 

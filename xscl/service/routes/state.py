@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow.compute as pc
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from xscl.lateness import latest_missed
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.names import qualified
@@ -108,11 +110,15 @@ def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> 
 @router.get("/late", summary="List late documents")
 def late(here: Here, who: Who, limit: Limit = 100) -> list[Late]:
     """Lists the latest documents that came too late for some of your subscriptions."""
-    own = f"list_filter(missed, lambda x: {_own_name('x', who)})"
-    rows = here.engine.sql(
-        f"SELECT docid, streams, timestamp, watermark, {own} AS missed FROM late"
-        f" WHERE len({own}) > 0 ORDER BY timestamp DESC LIMIT {limit}"
-    ).to_pylist()
+    with here.reading() as store:
+        with here.engine.look(store) as look:
+            readings = look.readings
+        names = readings["subscription"]
+        if who.is_operator:
+            own = pc.invert(pc.match_substring_regex(names, r"^_[0-9]+\."))
+        else:
+            own = pc.starts_with(names, qualified(who.number, ""))
+        rows = latest_missed(store, readings.filter(own), limit)
     return [
         Late(
             id=document_name(who, row["docid"]),
