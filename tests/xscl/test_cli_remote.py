@@ -113,6 +113,7 @@ SAME = [
     ["feeds", "export"],
     ["subscribe", "pair", PAIR],
     ["subscribe", "bad", "S//a->x JOIN{x=y, 3} S//b->y"],
+    ["subscribe", "a/b", HIT],
     ["subscribe", "bad", "S//a->x JOIN{x=z, 3 d} S//b->y"],
     ["subscribe", "loop", "Q//a PUBLISH Q"],
     ["unsubscribe", "pear"],

@@ -17,6 +17,7 @@ from xscl.cli.rows import Row, read_rows, refuse_bare
 from xscl.engine import Engine
 from xscl.errors import NameTaken, QueryError, XsclError
 from xscl.following import prepare
+from xscl.service.names import BadName, refuse_unaddressable
 
 PART = 2_000
 """Rows that are registered together, all or none."""
@@ -42,7 +43,7 @@ def import_(
       xscl import subscriptions.csv
     """
     rows = read_rows(file)
-    _refuse_twice(rows)
+    _refuse_names(rows)
     service = reached(data, url, token)
     if service is not None:
         with service:
@@ -58,12 +59,20 @@ def import_(
         say(f"{new} new subscriptions, {len(rows) - new} were there already")
 
 
-def _refuse_twice(rows: Sequence[Row]) -> None:
+def _refuse_names(rows: Sequence[Row]) -> None:
     seen: dict[str, int] = {}
     for number, row in enumerate(rows, 1):
+        _refuse_name(number, row.name)
         if row.name in seen:
             raise Misuse(f"row {number}: the name {row.name!r} is in row {seen[row.name]}, too")
         seen[row.name] = number
+
+
+def _refuse_name(number: int, name: str) -> None:
+    try:
+        refuse_unaddressable(name)
+    except BadName as error:
+        raise Misuse(f"row {number}: {error.message}", hint=error.hint) from None
 
 
 def _parts(rows: Sequence[Row]) -> Iterator[tuple[int, list[Row]]]:

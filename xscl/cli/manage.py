@@ -18,6 +18,7 @@ from xscl.engine import Engine
 from xscl.errors import NameTaken
 from xscl.following import prepare
 from xscl.language.windows import refuse_bare_windows
+from xscl.service.names import refuse_unaddressable
 
 
 def subscribe(
@@ -49,6 +50,7 @@ def subscribe(
     Example:
       xscl subscribe echo 'feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]'
     """
+    refuse_unaddressable(name)
     text = query_text(query)
     refuse_bare_windows(text)
     refuse_bare_duration(since)

@@ -25,6 +25,21 @@ class ReservedName(XsclError):
     code = "reserved_name"
 
 
+class BadName(XsclError):
+    """A name that cannot stand in an address, so that nobody could ask for what has it."""
+
+    code = "subscription_name"
+
+
+def refuse_unaddressable(name: str) -> None:
+    """Raise BadName for the name of a subscription that no address could have."""
+    if "/" in name or name in ("", ".", ".."):
+        raise BadName(
+            f"no subscription can be named {name!r}: the name stands in addresses",
+            hint="choose one without '/'",
+        )
+
+
 def qualified(number: int, name: str) -> str:
     """Return a user's name as the engine knows it; raises ReservedName."""
     refuse_reserved(name)

@@ -13,6 +13,7 @@ import logging
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import unquote
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -40,7 +41,7 @@ from xscl.errors import (
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.backups import BackupInProgress
 from xscl.service.intake import Busy
-from xscl.service.names import OPERATOR, shown
+from xscl.service.names import OPERATOR, BadName, refuse_unaddressable, shown
 from xscl.service.rates import TooOften
 from xscl.service.tokens import UnknownToken
 from xscl.service.turns import TooMany
@@ -54,6 +55,7 @@ MEDIA_TYPE = "application/problem+json"
 _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (TooComplex, HTTPStatus.UNPROCESSABLE_ENTITY),
     (QueryError, HTTPStatus.UNPROCESSABLE_ENTITY),
+    (BadName, HTTPStatus.UNPROCESSABLE_ENTITY),
     (NameTaken, HTTPStatus.CONFLICT),
     (StreamCycle, HTTPStatus.CONFLICT),
     (StreamInUse, HTTPStatus.CONFLICT),
@@ -195,9 +197,23 @@ def _invalid(request: Request, error: Exception) -> Response:
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
+    if (bad := _bad_name(request)) is not None and status is HTTPStatus.NOT_FOUND:
+        return answer(of_error(bad))
     code = status.name.lower()
     hint = "/docs lists what there is" if status is HTTPStatus.NOT_FOUND else None
     return answer(Problem(status, code, str(error.detail), hint=hint, headers=error.headers or {}))
+
+
+def _bad_name(request: Request) -> BadName | None:
+    """Return what is wrong with the name of a subscription that leads to no route."""
+    before, at, name = request.url.path.partition("/v1/subscriptions/")
+    if before or not at or request.method != "PUT":
+        return None
+    try:
+        refuse_unaddressable(unquote(name))
+    except BadName as error:
+        return error
+    return None
 
 
 def _unexpected(request: Request, error: Exception) -> Response:

@@ -13,7 +13,7 @@ from xscl.errors import NameTaken, XsclError
 from xscl.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
-from xscl.service.names import MINE, ReservedName
+from xscl.service.names import MINE, ReservedName, refuse_unaddressable
 from xscl.service.problems import Problem, not_found
 from xscl.service.resolving import Resolved
 
@@ -53,6 +53,7 @@ def subscribe(here: Installation, who: Account, wanted: Wanted) -> tuple[Subscri
 def begin(here: Installation, who: Account, wanted: Wanted) -> Begun:
     """Return a registration that waits for its turn; `ending` and `ended` bring it to its end."""
     refuse_bare(wanted.since)
+    refuse_unaddressable(wanted.name)
     known = who.qualify(wanted.name)
     resolved = _resolved(here, who, wanted)
     found = here.engine.subscription(known)
@@ -78,7 +79,7 @@ def ending(here: Installation, who: Account, begun: Begun) -> Iterator[None]:
     except NameTaken:
         here.usage.give_back(who.number, "subscriptions")
         found = here.engine.subscription(who.qualify(begun.wanted.name))
-        if found is None or not _is_same(found, begun.wanted, begun.resolved):
+        if found is None or not _is_same(here, who, found, begun.wanted, begun.resolved):
             raise
     except BaseException:
         here.usage.give_back(who.number, "subscriptions")
@@ -90,7 +91,7 @@ def ended(here: Installation, who: Account, begun: Begun) -> tuple[Subscription,
     found = begun.found
     if found is None:
         return _existing(here, who, begun.wanted.name), True
-    if not _is_same(found, begun.wanted, begun.resolved):
+    if not _is_same(here, who, found, begun.wanted, begun.resolved):
         raise NameTaken(
             f"there is a subscription named {begun.wanted.name!r} already, with another query",
             hint="unsubscribe it first, or choose another name",
@@ -120,7 +121,7 @@ def subscribe_all(here: Installation, who: Account, rows: Sequence[Wanted]) -> t
                 raise NameTaken(f"the name {one.name!r} is in this list twice")
             if found is None:
                 new[known] = number, resolved
-            elif not _is_same(found, one, resolved):
+            elif not _is_same(here, who, found, one, resolved):
                 raise NameTaken(
                     f"there is a subscription named {one.name!r} already, with another query"
                 )
@@ -145,6 +146,7 @@ def _unknown(here: Installation, who: Account, rows: Sequence[Wanted]) -> int:
     names = set[str]()
     for number, one in enumerate(rows, 1):
         with _in_row(number, one):
+            refuse_unaddressable(one.name)
             names.add(who.qualify(one.name))
     return sum(here.engine.subscription(known) is None for known in names)
 
@@ -206,9 +208,16 @@ def _resolved(here: Installation, who: Account, wanted: Wanted) -> Resolved:
     return Resolved(wanted.query, wanted.query)
 
 
-def _is_same(found: Subscription, wanted: Wanted, resolved: Resolved) -> bool:
-    return (found.query, found.updates, found.language) == (
-        resolved.text,
-        wanted.updates,
-        wanted.language,
-    )
+def _is_same(
+    here: Installation, who: Account, found: Subscription, wanted: Wanted, resolved: Resolved
+) -> bool:
+    """Whether a subscription is what is asked for: the same text.
+
+    Its names stay what they were when it was registered, although the user may have made streams of
+    such names since.
+    """
+    if (found.updates, found.language) != (wanted.updates, wanted.language):
+        return False
+    if found.query == resolved.text:
+        return True
+    return found.language == XSCL and here.resolver.written(who, found.query) == wanted.query

@@ -41,6 +41,17 @@ def test_put_get_delete(operator: httpx.Client) -> None:
     assert gone.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize("name", ["a/b", "a%2Fb", "a/matches"])
+def test_a_name_that_no_address_can_have_is_refused_with_the_reason(
+    operator: httpx.Client, name: str
+) -> None:
+    refused = operator.put(f"/v1/subscriptions/{name}", json={"query": TWICE})
+    assert code(refused) == (422, "subscription_name")
+    row = json.dumps({"name": "a/b", "query": TWICE})
+    refused = operator.post("/v1/subscriptions:import", content=row)
+    assert (*code(refused), refused.json()["row"]) == (422, "subscription_name", 1)
+
+
 def test_since_begins_with_what_is_kept(operator: httpx.Client) -> None:
     for number in range(3):
         ok(operator.post(f"/v1/documents/past?id=p{number}", content=b"<o><a/></o>"))

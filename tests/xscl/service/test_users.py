@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import httpx
@@ -49,6 +50,36 @@ def test_two_users_have_streams_of_one_name(
 
 def tried(user: httpx.Client) -> list[dict[str, Any]]:
     return list(ok(user.post("/v1/try", json={"query": TWICE}))["matches"])
+
+
+def test_a_subscription_reads_what_it_read_when_a_stream_of_that_name_is_made(
+    alice: httpx.Client, operator: httpx.Client
+) -> None:
+    """He is told so, and the same again is the same."""
+    ok(operator.put("/v1/streams/prices", json={}))
+    query = {"query": "prices//a->x"}
+    made = ok(alice.put("/v1/subscriptions/watch", json=query))
+    assert (made["reads"], made["own"]) == (["prices"], [])
+    stream = alice.put("/v1/streams/prices", json={})
+    assert (stream.status_code, stream.json()["still_public"]) == (201, ["watch"])
+    again = alice.put("/v1/subscriptions/watch", json=query)
+    assert (again.status_code, again.json()) == (200, made)
+    rows = json.dumps({"name": "watch", **query})
+    assert ok(alice.post("/v1/subscriptions:import", content=rows)) == {"new": 0, "unchanged": 1}
+    other = alice.put("/v1/subscriptions/watch", json={"query": "prices//a->y"})
+    assert code(other) == (409, "name_taken")
+    own = ok(alice.put("/v1/subscriptions/own", json=query))
+    assert own["own"] == ["prices"]
+    for user in (operator, alice):
+        ok(user.post("/v1/documents/prices", content="<a/>"))
+    eventually(lambda: all(_matches(alice, name) == 1 for name in ("watch", "own")))
+    assert ok(alice.delete("/v1/subscriptions/watch")) is None
+    ok(alice.put("/v1/subscriptions/watch", json=query))
+    assert ok(alice.put("/v1/streams/prices", json={}))["still_public"] == []
+
+
+def _matches(user: httpx.Client, name: str) -> int:
+    return len(ok(user.get(f"/v1/subscriptions/{name}/matches"))["matches"])
 
 
 def test_a_wrong_query_has_its_place_as_written(alice: httpx.Client) -> None:

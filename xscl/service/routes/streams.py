@@ -43,6 +43,15 @@ class Stream(BaseModel):
     lateness: float = Field(description="In seconds.")
 
 
+class Made(Stream):
+    """A stream of your own."""
+
+    still_public: list[str] = Field(
+        description="Your subscriptions that go on reading the public stream of this name, at most"
+        " 100; to have one read your own, delete it and subscribe again."
+    )
+
+
 @router.get("/streams", summary="List streams")
 def list_(here: Here, who: Who, limit: Limit = 100, after: After = None) -> Page[Stream]:
     """Lists the public streams and your own, in the order of their names.
@@ -68,11 +77,12 @@ def get(name: Name, here: Here, who: Who) -> Stream:
 @router.put(
     "/streams/{name}",
     summary="Make a stream, or change how late it may be",
-    responses={201: {"model": Stream, "description": "It is new."}},
+    responses={201: {"model": Made, "description": "It is new."}},
 )
-def put(name: Name, declared: Declared, here: Here, who: Who, response: Response) -> Stream:
+def put(name: Name, declared: Declared, here: Here, who: Who, response: Response) -> Made:
     """Makes a stream of your own.
 
+    Queries mean your own one from now on; those that are registered go on reading what they read.
     Its lateness can be set before the first subscription reads it.
     """
     known = who.qualify(name)
@@ -85,7 +95,21 @@ def put(name: Name, declared: Declared, here: Here, who: Who, response: Response
         here.engine.stream(known, lateness=lateness)
     if is_new:
         response.status_code = HTTPStatus.CREATED
-    return _shown(here, who, name)
+    made = _shown(here, who, name)
+    return Made(**made.model_dump(), still_public=_still_public(here, who, name))
+
+
+def _still_public(here: Installation, who: Account, name: str) -> list[str]:
+    """Return a user's subscriptions that read the public stream of a name."""
+    if who.is_operator:
+        return []
+    with here.reading() as store:
+        rows = store.fetch(
+            "SELECT name FROM state.subscription WHERE starts_with(name, ?)"
+            " AND list_contains(reads, ?) ORDER BY name LIMIT 100",
+            [who.qualify(""), name],
+        )
+    return [who.own(known) or known for (known,) in rows]
 
 
 def _lateness(text: str) -> int:
