@@ -27,6 +27,7 @@ _DAMAGE = (
     "Failure while replaying WAL",
     "Serialization Error",
 )
+_MEMORY = ("Out of Memory Error", "bad allocation", "std::bad_alloc")
 _FULL = ("No space left", "Disk quota", "File too large")
 
 
@@ -52,6 +53,20 @@ class StoreDamaged(StoreError):
         super().__init__(
             f"the store {path} is damaged, or it is no xscl store: {detail}",
             hint=f"its files are left as they are; put a backup in their place: {restoring(path)}",
+        )
+
+
+class StoreNeedsMemory(StoreError):
+    """There is too little memory to open the store, or for a change; its files are sound."""
+
+    code = "store_memory"
+
+    def __init__(self, path: Path | None, detail: str) -> None:
+        where = "in memory" if path is None else str(path)
+        super().__init__(
+            f"there is too little memory for the store {where}: {detail}",
+            hint="nothing is lost: start it again with more; a log that a kill has left takes some"
+            " hundred MB to be read once",
         )
 
 
@@ -119,6 +134,8 @@ def told(path: Path | None, error: Exception) -> StoreError:
     `path` is None for a store in memory.
     """
     line = str(error).splitlines()[0] if str(error) else type(error).__name__
+    if any(sign in line for sign in _MEMORY):  # also while a log is read: that is no damage
+        return StoreNeedsMemory(path, line)
     if path is not None and any(sign in line for sign in _DAMAGE):
         return StoreDamaged(path, line)
     if any(sign in line for sign in _FULL):

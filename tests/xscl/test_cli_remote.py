@@ -316,7 +316,7 @@ def test_what_a_service_does_not_take_is_told_before_it_is_asked(both: Both) -> 
     two = ("push", "--stream", "A", "--stream", "B", both.document("book.xml"))
     assert "for one stream" in both.served_fails(2, *two)
     assert "writes no secret" in both.served_fails(2, "feeds", "export", "--secrets")
-    assert "in use by process" in both.served_fails(1, "backup", both.document("x.tar"))
+    assert "in use by process" in both.served_fails(1, "restore", "--accept")
 
 
 def test_names_are_completed_by_a_service(both: Both) -> None:

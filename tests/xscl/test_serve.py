@@ -115,7 +115,7 @@ def test_a_signal_ends_it_in_order(
 
 def test_others_are_told_who_is_there(place: Home, service: "subprocess.Popen[str]") -> None:
     data = ("--data", str(place.path))
-    for arguments in (("serve", "--no-spark"), ("backup", str(place.path.parent / "file"))):
+    for arguments in (("serve", "--no-spark"), ("restore", "--accept")):
         done = run_xscl(*arguments, *data)
         assert done.exit_code == 1
         told = f"is in use by process {service.pid}, a running service\nhint: stop it first"
