@@ -1,0 +1,229 @@
+"""A steady load while the service is killed again and again (row L1).
+
+An hour, as the row has it, is `XSCL_SOAK=3600 python -m pytest -m slow tests/kills/test_soak.py`;
+without, it is a minute and a half.  Every life of the service but the last is ended at another
+point.  Who sends sends again what was not acknowledged, as whoever sends documents has to.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+import xscl
+from feeds.faultpoints import VARIABLE, Fault
+from tests.kills.processes import ROOT
+from tests.xscl.delivery.receiver import Receiver, receiving
+from xscl.home import Home
+from xscl.storefile import log_path
+
+pytestmark = pytest.mark.slow
+
+SECONDS = float(os.environ.get("XSCL_SOAK", "90"))
+LIFE = max(6.0, SECONDS / 12)
+RATE = 60.0
+"""Documents in a second, at most."""
+LOG = 2 * 128 << 20
+"""Bytes that the log of the store may have: twice what a checkpoint is made at."""
+SETTLED, GROWTH = 0.5, 1.15
+"""From which part of the last life on memory may not grow by more than this."""
+QUERY = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
+FAULTS = (
+    Fault("spool_written", 200),
+    Fault("latest_written", 150),
+    Fault("batch_read", 120),
+    Fault("joined", 120),
+    Fault("stored", 120),
+    Fault("before_commit", 150),
+    Fault("after_commit", 150),
+    Fault("committed", 120),
+    Fault("marked", 150),
+    Fault("sent", 60),
+    Fault("sent", 40, delay=0.002),
+)
+
+
+@dataclass
+class Load:
+    """What is sent, heard and seen over all lives."""
+
+    home: Home
+    enough: threading.Event = field(default_factory=threading.Event)
+    stop: threading.Event = field(default_factory=threading.Event)
+    sent: int = 0
+    heard: list[str] = field(default_factory=list)
+    closed: Counter[str] = field(default_factory=Counter)
+    memory: list[int] = field(default_factory=list)
+    log: int = 0
+
+    def client(self) -> httpx.Client | None:
+        address = self.home.address()
+        return None if address is None else httpx.Client(base_url=address, trust_env=False)
+
+    def keep_sending(self) -> None:
+        """Send one document after the other; each until it is acknowledged."""
+        began = time.monotonic()
+        first = self.sent
+        while not self.enough.is_set():
+            client = self.client()
+            if client is None:
+                time.sleep(0.05)
+                continue
+            with client:
+                while not self.enough.is_set():
+                    ahead = (self.sent - first) / RATE - (time.monotonic() - began)
+                    if ahead > 0:
+                        time.sleep(ahead)
+                    if not self._send(client, self.sent):
+                        break
+                    self.sent += 1
+
+    def _send(self, client: httpx.Client, number: int) -> bool:
+        """Send a document; each has one other of its text, so it is in one match."""
+        address = f"/v1/documents/S?id=d{number}&time={number + 1}000000"
+        try:
+            answer = client.post(address, content=f"<a>{number // 2}</a>", timeout=20)
+        except httpx.HTTPError:
+            return False
+        assert answer.status_code in (202, 429, 503), answer.text
+        return answer.status_code == 202
+
+    def keep_listening(self) -> None:
+        """Hear matches as they come, and go on after the last one in every life."""
+        last = "0"
+        while not self.stop.is_set():
+            client = self.client()
+            if client is None:
+                time.sleep(0.05)
+                continue
+            try:
+                with client.stream(
+                    "GET", "/v1/subscriptions/q/events", headers={"Last-Event-ID": last}, timeout=5
+                ) as answer:
+                    id, kind = last, ""
+                    for line in answer.iter_lines():
+                        name, _, value = line.partition(": ")
+                        id = value if name == "id" else id
+                        kind = value if name == "event" else kind
+                        if name == "data" and kind == "match":
+                            self.heard.append(json.loads(value)["data"]["id"])
+                            last = id
+                        elif name == "data":
+                            self.closed[kind] += 1
+                        if self.stop.is_set():
+                            return
+            except httpx.HTTPError:
+                time.sleep(0.05)
+
+    def look(self, process: subprocess.Popen[bytes]) -> None:
+        """Note the memory of a life, in kB, and the size of the log."""
+        log = log_path(self.home.database)
+        try:
+            self.log = max(self.log, log.stat().st_size)
+            status = Path(f"/proc/{process.pid}/status").read_text("ascii")
+        except (FileNotFoundError, ProcessLookupError):
+            return
+        self.memory += [int(line.split()[1]) for line in status.splitlines() if "VmRSS" in line]
+
+
+@contextmanager
+def life(home: Home, receiver: Receiver, fault: Fault | None) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a service while the block runs; it is killed then if it was not before."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT)}
+    if fault is not None:
+        variables[VARIABLE] = str(fault)
+    command = [sys.executable, "-c", "from xscl.cli import main; main()", "serve", "--no-spark"]
+    command += ["--port", "0", "--data", str(home.path)]
+    command += ["--allow-address", f"127.0.0.1:{receiver.port}"]
+    with subprocess.Popen(
+        command, cwd=ROOT, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(check: Callable[[], bool], seconds: float = 120.0) -> None:
+    until = time.monotonic() + seconds
+    while not check():
+        assert time.monotonic() < until, "it did not come true"
+        time.sleep(0.1)
+
+
+def answers(home: Home, process: subprocess.Popen[bytes]) -> bool:
+    """Whether a life takes requests, or has ended."""
+    return home.address() is not None or process.poll() is not None
+
+
+def test_l1_steady_load_with_all_faults(tmp_path: Path) -> None:
+    """Nothing that was acknowledged is lost, no match has two ids, no id has two matches."""
+    load = Load(Home(tmp_path / "data"))
+    threads = [threading.Thread(target=one) for one in (load.keep_sending, load.keep_listening)]
+    faults = itertools.cycle(FAULTS)
+    with receiving() as receiver:
+        with life(load.home, receiver, None) as process:
+            wait_for(lambda: answers(load.home, process))
+            client = load.client()
+            assert client is not None
+            with client:
+                at = "/v1/subscriptions/q"
+                assert client.put(at, json={"query": QUERY}, timeout=20).status_code == 201
+                hook = {"kind": "webhook", "url": receiver.url("/hook")}
+                assert client.post(f"{at}/endpoints", json=hook, timeout=20).status_code == 201
+        for thread in threads:
+            thread.start()
+        killed, began = 0, time.monotonic()
+        while time.monotonic() - began < SECONDS - 3 * LIFE:
+            with life(load.home, receiver, next(faults)) as process:
+                until = time.monotonic() + 3 * LIFE
+                while process.poll() is None and time.monotonic() < until:
+                    load.look(process)
+                    time.sleep(0.2)
+                killed += process.poll() is not None
+        load.memory.clear()
+        with life(load.home, receiver, None) as process:
+            wait_for(lambda: answers(load.home, process))
+            until = time.monotonic() + 3 * LIFE
+            while time.monotonic() < until:
+                assert process.poll() is None
+                load.look(process)
+                time.sleep(0.2)
+            load.enough.set()
+            threads[0].join(60)
+            matches = load.sent // 2
+            assert matches > SECONDS
+            wait_for(lambda: len(load.heard) >= matches)
+            wait_for(lambda: len(set(receiver.ids("/hook"))) >= matches)
+            load.stop.set()
+        threads[1].join(60)
+        received = receiver.at("/hook")
+    assert killed >= 2, "the service was killed at points of its own"
+    with xscl.Engine(load.home.database) as engine:
+        found = {match.id: match.documents for match in engine.matches()}
+        count = len(engine.matches())
+    expected = {(f"d{number}", f"d{number + 1}") for number in range(0, load.sent - 1, 2)}
+    assert (count, len(found)) == (len(expected), len(expected))
+    assert set(found.values()) == expected
+    assert list(dict.fromkeys(load.heard)) == load.heard, (
+        "a listener that goes on hears no match twice"
+    )
+    assert load.heard == list(found), "and all of them, in order"
+    assert {got.id for got in received} == set(found)
+    assert len({(got.id, got.body) for got in received}) == len(found)
+    assert load.log <= LOG
+    settled = load.memory[int(len(load.memory) * SETTLED) :]
+    assert settled[-1] <= settled[0] * GROWTH, settled
