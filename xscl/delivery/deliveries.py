@@ -5,8 +5,7 @@ page.  Messages go in order; what fails is tried again by the endpoint's schedul
 the rest waits.  Only a message that a receiver refuses while it takes the next one is put aside,
 with a schedule of its own: it is the message then, and not the endpoint.
 
-Endpoints that have failed share fewer places than those that work, so a hundred of them that
-never answer hold up nobody; neither does a host that has many.
+Nobody who is slow holds up others: what is sent at the same time has places (`delivery.places`).
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ import asyncio
 import logging
 import random
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -37,6 +35,7 @@ from xscl.delivery.endpoint import (
 )
 from xscl.delivery.endpoints import Endpoints, Letter
 from xscl.delivery.message import Message, messages_of, owner_of
+from xscl.delivery.places import Places
 from xscl.delivery.reading import Read, following
 from xscl.delivery.sender import Sender
 from xscl.errors import StoreError, UnknownSubscription
@@ -45,10 +44,6 @@ from xscl.pages import Pages
 
 _log = logging.getLogger(__name__)
 
-HEALTHY, FAILING, SAME_HOST = 512, 128, 8
-"""Sendings at the same time: to those that work, to those that have failed, to one host."""
-SHARE = 4
-"""A user has one place in so many, of either kind, at most; the operator has all."""
 SAVING = 0.25
 """Seconds between two writings of the cursors."""
 LETTERS = 1_000
@@ -89,10 +84,7 @@ class Deliveries:
         self._again: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._gathering: dict[str, float] = {}  # when what is gathered is due, by the loop's clock
-        self._healthy = asyncio.Semaphore(HEALTHY)
-        self._failing = asyncio.Semaphore(FAILING)
-        self._users: dict[tuple[int, bool], asyncio.Semaphore] = {}
-        self._hosts: defaultdict[tuple[str, bool], asyncio.Semaphore] = defaultdict(_same_host)
+        self._places = Places()
         self._ended = asyncio.Event()
         self._stopping = False
 
@@ -294,20 +286,11 @@ class Deliveries:
         self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message]
     ) -> Outcome:
         """Send messages when there is a place for it."""
-        failing = endpoint.failures > 0
-        places = self._failing if failing else self._healthy
-        own = self._places_of(owner_of(endpoint.subscription), failing)
-        async with self._hosts[sender.host, failing], own, places:
+        user, failing = owner_of(endpoint.subscription), endpoint.failures > 0
+        async with self._places.sending(user, sender.host, failing):
             outcome = await sender.send(messages)
         reached("sent")
         return outcome
-
-    def _places_of(self, user: int, failing: bool) -> asyncio.Semaphore:
-        """Return the places that a user's endpoints share."""
-        all_ = FAILING if failing else HEALTHY
-        return self._users.setdefault(
-            (user, failing), asyncio.Semaphore(all_ // SHARE if user else all_)
-        )
 
     def _settled(self, id: str, outcome: Outcome, sent: Sequence[Message]) -> bool:
         """Note what came of a sending; whether the next messages can follow."""
@@ -419,10 +402,6 @@ class Deliveries:
         due = [one.next_try for one in self._endpoints.letters(id) if one.next_try is not None]
         if due:
             self._later(id, (min(due) - ticks()) / SECOND)
-
-
-def _same_host() -> asyncio.Semaphore:
-    return asyncio.Semaphore(SAME_HOST)
 
 
 def _letter(id: str, message: Message, attempts: int, reason: str, next_try: int | None) -> Letter:

@@ -30,6 +30,7 @@ from tests.xscl.delivery.receiver import (
 from xscl.delivery.endpoint import Endpoint, Failed, Webhook
 from xscl.delivery.endpoints import Endpoints, Hidden
 from xscl.delivery.message import Message
+from xscl.delivery.places import SAME_HOST
 from xscl.delivery.signature import NotSigned, new_secret, verify
 from xscl.delivery.webhook import Posting, WebhookSender
 from xscl.followed import ticks
@@ -404,6 +405,21 @@ def test_dead_and_slow_ones_delay_nobody(receiver: Receiver) -> None:
         sender.items(3)
         eventually(lambda: len(receiver.at("/healthy")) == 4)
         assert now(sender, endpoint).failures == 0
+
+
+def test_slow_endpoints_of_one_user_hold_up_no_other_at_the_same_host(receiver: Receiver) -> None:
+    with sending(receiver, Secrets(), seconds=30.0, pace=replace(QUICK, ending=0.1)) as sender:
+        for user in ("_1.q", "_2.q"):
+            sender.engine.subscribe(user, EACH)
+        for number in range(2 * SAME_HOST):
+            hook(sender, "_1.q", receiver.does(f"/slow/{number}", "hang"))
+        hook(sender, "_2.q", receiver.url("/hers"))
+        sender.items()
+        eventually(
+            lambda: len({got.path for got in receiver.got if "slow" in got.path}) == SAME_HOST
+        )
+        sender.items(2)
+        eventually(lambda: len(receiver.at("/hers")) == 3)
 
 
 def test_notify_does_not_wait(at_work: Sending, receiver: Receiver, name: str) -> None:

@@ -1,0 +1,121 @@
+"""Readers of every kind at once over a large store, while documents come (row L3)."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from lxml import etree
+
+from tests.xscl.service.conftest import Running, eventually, ok, serving
+from tests.xscl.service.listening import listening
+from xscl.engine import Engine
+from xscl.feed import EVERYTHING
+from xscl.home import Home
+
+WITNESSES, SUBSCRIPTIONS = 1_000_000, 1_000
+SECONDS = 15.0
+ATOM = "{http://www.w3.org/2005/Atom}"
+
+
+def large(path: Path) -> Home:
+    """A store with a million witnesses that may still be joined, but with nothing that comes."""
+    home = Home(path / "data")
+    home.create()
+    with Engine(home.database) as engine:
+        query = "S//a->x FOLLOWED BY{{x=y, {} s}} S//a->y"
+        rows = ((f"s{n}", query.format(1_000_000 + n)) for n in range(SUBSCRIPTIONS))
+        engine.subscribe_many(rows)
+        with closing(engine.store()) as store, store.transaction():
+            store.fetch(
+                "INSERT INTO state.binding SELECT 1000 + i // 10, 0, i % 10, i % 10,"
+                f" 1000000000 + i::UBIGINT, i, i, i, i, i, i FROM range({WITNESSES}) t(i)"
+            )
+            store.fetch(
+                "INSERT INTO state.value SELECT 1000000000 + i::UBIGINT, 'a ' || i"
+                f" FROM range({WITNESSES}) t(i)"
+            )
+            store.fetch(
+                "INSERT INTO state.document SELECT 1000 + i, 'item/' || i, 'x', 1,"
+                f" ['S', '{EVERYTHING}'], i, i, i * 64, i, i, 'x'::BLOB, false, ''"
+                f" FROM range({WITNESSES // 10}) t(i)"
+            )
+            store.set_progress(next_doc=1000 + WITNESSES)
+    return home
+
+
+@contextmanager
+def reading(work: Callable[[httpx.Client], object], running: Running) -> Iterator[list[float]]:
+    """Do something again and again while the block runs; yield how long each time took.
+
+    The client's patience is the watchdog.
+    """
+    took, failed = list[float](), list[BaseException]()
+    stop = threading.Event()
+
+    def run() -> None:
+        try:
+            with running.client() as client:
+                while not stop.is_set():
+                    began = time.monotonic()
+                    work(client)
+                    took.append(time.monotonic() - began)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield took
+    finally:
+        stop.set()
+        thread.join(60)
+    if failed:
+        raise failed[0]
+    assert took
+
+
+@pytest.mark.slow
+def test_l3_sql_events_and_feeds_are_read_at_once_while_documents_come(tmp_path: Path) -> None:
+    """Nobody starves: not who sends, nor any reader; and all see the same."""
+    numbers = iter(range(1_000_000))
+
+    def send(client: httpx.Client) -> None:
+        number = next(numbers)
+        stamp = (2_000_000 + number) * 1_000_000
+        text = f"<a>{number // 2}</a>"
+        ok(client.post(f"/v1/documents/S?id=d{number}&time={stamp}", content=text))
+
+    def ask(client: httpx.Client) -> None:
+        asked = {"query": "SELECT count(*) AS n, max(position) FROM matches"}
+        answer = client.post("/v1/sql", json=asked)
+        assert answer.status_code in (200, 429), answer.text
+
+    def syndicate(client: httpx.Client) -> None:
+        feed = client.get("/v1/subscriptions/s7/feed.atom")
+        assert etree.fromstring(feed.content).tag == f"{ATOM}feed"
+
+    with serving(large(tmp_path)) as running, running.client() as operator:
+        with listening(operator, "/v1/subscriptions/s3/events?after=0") as listener:
+            with (
+                reading(send, running) as sent,
+                reading(ask, running),
+                reading(ask, running),
+                reading(syndicate, running),
+                reading(lambda client: ok(client.get("/v1/subscriptions?limit=100")), running),
+            ):
+                time.sleep(SECONDS)
+            pairs = len(sent) // 2
+            assert pairs > 0
+            heard = {event.data["data"]["id"] for event in listener.take(pairs)}
+        page = f"/v1/subscriptions/s3/matches?limit={min(1000, pairs)}"
+        eventually(lambda: len(ok(operator.get(page))["matches"]) >= min(1000, pairs))
+        assert {match["id"] for match in ok(operator.get(page))["matches"]} <= heard
+        entries = operator.get("/v1/subscriptions/s7/feed.atom")
+        found = etree.fromstring(entries.content).findall(f"{ATOM}entry")
+        assert len(found) == min(50, pairs)
