@@ -35,6 +35,8 @@ from xscl.storeerrors import told
 ROOT = Path(__file__).resolve().parents[3]
 ECHO = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 PLENTY = 1 << 60
+SPARK = 300.0
+"""Seconds that Spark may take to start, or to go on."""
 
 
 class Disk:
@@ -245,7 +247,7 @@ def test_c7_with_spark_a_full_disk_pauses_and_ends_nothing(tmp_path: Path) -> No
             subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
         )
         stack.callback(end, process)
-        eventually(lambda: home.address() is not None, 120)
+        eventually(lambda: home.address() is not None, SPARK)
         client = stack.enter_context(
             httpx.Client(base_url=home.address() or "", timeout=60, trust_env=False)
         )
@@ -263,7 +265,7 @@ def test_c7_with_spark_a_full_disk_pauses_and_ends_nothing(tmp_path: Path) -> No
             return (home.read_status() or {}).get("documents") == len(acknowledged)
 
         assert send()
-        eventually(are_taken, 120)
+        eventually(are_taken, SPARK)
         for left in (LEAST - (4 << 20), 0):
             disk = os.statvfs(place)
             with fill.open("wb") as file:
@@ -275,14 +277,14 @@ def test_c7_with_spark_a_full_disk_pauses_and_ends_nothing(tmp_path: Path) -> No
             assert process.poll() is None, (tmp_path / "log").read_text()
             fill.unlink()
             eventually(lambda: send("x" * 1000))
-            eventually(are_taken, 120)
+            eventually(are_taken, SPARK)
             assert process.poll() is None, (tmp_path / "log").read_text()
         eventually(lambda: known(client) == acknowledged)
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
-    assert process.wait(200) == 0
+    assert process.wait(SPARK) == 0
 
 
 def test_l2_what_waits_is_bounded(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
