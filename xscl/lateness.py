@@ -80,10 +80,12 @@ def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str
     """
     store.lend("reading", readings)
     try:
-        return store.arrow(
+        found = store.arrow(
             f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED}), late AS ({LATE})"
             f" SELECT * FROM late ORDER BY timestamp DESC, docid LIMIT {int(limit)}"
-        ).to_pylist()
+        )
+        rows: list[dict[str, Any]] = found.to_pylist()
+        return rows
     finally:
         store.lend("reading", readings.slice(0, 0))
 

@@ -43,7 +43,7 @@ class Stream(BaseModel):
     lateness: float = Field(description="In seconds.")
 
 
-class Made(Stream):
+class MadeStream(Stream):
     """A stream of your own."""
 
     still_public: list[str] = Field(
@@ -77,9 +77,9 @@ def get(name: Name, here: Here, who: Who) -> Stream:
 @router.put(
     "/streams/{name}",
     summary="Make a stream, or change how late it may be",
-    responses={201: {"model": Made, "description": "It is new."}},
+    responses={201: {"model": MadeStream, "description": "It is new."}},
 )
-def put(name: Name, declared: Declared, here: Here, who: Who, response: Response) -> Made:
+def put(name: Name, declared: Declared, here: Here, who: Who, response: Response) -> MadeStream:
     """Makes a stream of your own.
 
     Queries mean your own one from now on; those that are registered go on reading what they read.
@@ -96,7 +96,7 @@ def put(name: Name, declared: Declared, here: Here, who: Who, response: Response
     if is_new:
         response.status_code = HTTPStatus.CREATED
     made = _shown(here, who, name)
-    return Made(**made.model_dump(), still_public=_still_public(here, who, name))
+    return MadeStream(**made.model_dump(), still_public=_still_public(here, who, name))
 
 
 def _still_public(here: Installation, who: Account, name: str) -> list[str]:
