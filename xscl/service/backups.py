@@ -18,6 +18,7 @@ from xscl.backup import back_up
 from xscl.diskroom import DiskRoom
 from xscl.errors import XsclError
 from xscl.home import Home
+from xscl.ledger import Ledger
 from xscl.store import Store
 from xscl.storefile import log_path
 
@@ -53,7 +54,8 @@ class Backups:
 
     def _made(self) -> tuple[IO[bytes], int]:
         home = self._home
-        self._room.refuse(_size(home))
+        with self._reading() as store:
+            self._room.refuse(_size(home, Ledger(store).segment))
         shutil.rmtree(home.backups, ignore_errors=True)  # what a kill has left
         home.backups.mkdir(mode=0o700)
         target = home.backups / "backup.xscl"
@@ -65,15 +67,15 @@ class Backups:
             shutil.rmtree(home.backups, ignore_errors=True)
 
 
-def _size(home: Home) -> int:
-    """Return about how many bytes a backup will have."""
-    database = home.database
-    parts = [path for path in (database, log_path(database)) if path.exists()]
-    return sum(map(_bytes, parts)) + sum(map(_bytes, home.spool.glob("*.arrow")))
+def _size(home: Home, consumed: int) -> int:
+    """Return about how many bytes a backup will have: the store, and segments not consumed yet."""
+    store = home.database, log_path(home.database)
+    waiting = (path for path in home.spool.glob("*.arrow") if int(path.stem) > consumed)
+    return sum(map(_bytes, (*store, *waiting)))
 
 
 def _bytes(path: Path) -> int:
     try:
         return path.stat().st_size
-    except FileNotFoundError:  # it was consumed meanwhile
+    except FileNotFoundError:  # there is none, or it was consumed meanwhile
         return 0

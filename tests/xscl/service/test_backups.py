@@ -131,7 +131,7 @@ def test_a_backup_needs_room(running: Running, operator: httpx.Client) -> None:
     disk = os.statvfs(running.home.path)
     room.least = disk.f_bavail * disk.f_frsize - (8 << 20)
     try:
-        filler = running.home.spool / "000000000000.arrow"
+        filler = running.home.spool / "999999999999.arrow"
         filler.touch()
         os.truncate(filler, 16 << 20)  # as a segment that waits
         assert code(operator.post("/v1/backup")) == (503, "disk_full")

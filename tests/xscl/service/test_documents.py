@@ -93,6 +93,26 @@ def test_only_the_operator_sends_to_public_streams(
     assert "hers" in [one["name"] for one in ok(alice.get("/v1/streams"))["items"] if one["own"]]
 
 
+def test_what_came_late_is_listed_while_a_push_goes_on(
+    running: Running, operator: httpx.Client
+) -> None:
+    """Whoever pushes has the engine's lock."""
+    query = "punctual//a->x FOLLOWED BY{x=y, 10 s} punctual//a->y"
+    ok(operator.put("/v1/subscriptions/punctual", json={"query": query}))
+    for id in ("in-time", "late&time=2000000"):
+        ok(operator.post(f"/v1/documents/punctual?id={id}", content="<a>x</a>"))
+
+    def late() -> list[dict[str, object]]:
+        return [one for one in ok(operator.get("/v1/late")) if one["id"] == "late"]
+
+    eventually(lambda: len(late()) == 1)
+    assert running.service._outbox is not None
+    with running.service._outbox._engine._lock:
+        (found,) = late()
+    assert (found["streams"], found["missed"]) == (["punctual"], ["punctual"])
+    assert found["timestamp"] == 2_000_000
+
+
 def test_a_quota_of_documents(operator: httpx.Client, bob: httpx.Client) -> None:
     ok(operator.put("/v1/accounts/bob/quota", json={"documents_a_day": 2}))
     for _ in range(2):
