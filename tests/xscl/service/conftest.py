@@ -45,6 +45,7 @@ def serving(
     settings: Settings = ANY_PORT,
     fetching: Fetching | None = None,
     mail: MailServer | None = None,
+    patience: float = PATIENCE,
 ) -> Iterator[Running]:
     """Run a service on a data directory while the block runs."""
     there = threading.Event()
@@ -63,7 +64,7 @@ def serving(
     thread = threading.Thread(target=run, name="service")
     thread.start()
     try:
-        assert there.wait(PATIENCE)
+        assert there.wait(patience)
         if failed:
             raise failed[0]
         assert service.address is not None

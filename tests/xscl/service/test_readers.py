@@ -100,7 +100,7 @@ def test_l3_sql_events_and_feeds_are_read_at_once_while_documents_come(tmp_path:
         feed = client.get("/v1/subscriptions/s7/feed.atom")
         assert etree.fromstring(feed.content).tag == f"{ATOM}feed"
 
-    with serving(large(tmp_path)) as running, running.client() as operator:
+    with serving(large(tmp_path), patience=300) as running, running.client() as operator:
         with listening(operator, "/v1/subscriptions/s3/events?after=0") as listener:
             with (
                 reading(send, running) as sent,
