@@ -164,7 +164,7 @@ class Feeds:
             [now, sorted(busy), most],
         )
         found = {feed.key: feed for feed in self.among([key for key, _ in rows])}
-        return [found[key] for key, _ in rows]
+        return [found[key] for key, _ in rows if key in found]  # one may have been removed since
 
     def items(self, feed: Feed) -> dict[str, Seen]:
         """Return what is remembered of a feed's items, by identity."""

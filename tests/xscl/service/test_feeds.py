@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import httpx
@@ -10,6 +10,9 @@ import pytest
 
 from tests.xscl.service.conftest import ANY_PORT, Running, code, eventually, ok, serving, token_of
 from xscl.demo import publishing
+from xscl.engine import Engine
+from xscl.feed import Feed
+from xscl.followed import Feeds
 from xscl.following import Fetching
 from xscl.home import Home
 
@@ -156,3 +159,19 @@ def test_a_quota_of_feeds(operator: httpx.Client, bob: httpx.Client) -> None:
     more = bob.post("/v1/feeds", json={"url": "https://two.example/"})
     assert code(more) == (403, "quota_exceeded")
     assert ok(bob.get("/v1/me"))["used"]["feeds"] == 1
+
+
+def test_a_feed_that_is_removed_while_it_is_looked_for_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Between the look for what is due and the look at it, a request may remove it."""
+    with Engine() as engine, Feeds(engine) as feeds, Feeds(engine) as elsewhere:
+        gone, kept = (feeds.add(f"https://{name}.example/f", now=1) for name in ("a", "b"))
+        among = feeds.among
+
+        def removed_first(keys: Collection[str]) -> list[Feed]:
+            elsewhere.remove(gone)
+            return among(keys)
+
+        monkeypatch.setattr(feeds, "among", removed_first)
+        assert [feed.key for feed in feeds.next_due(2, (), 9)] == [kept.key]
