@@ -80,6 +80,7 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
 )
 """The first that an error is an instance of counts."""
 
+_NO_ROUTE = (HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED)
 _LATER = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
 
 
@@ -197,7 +198,7 @@ def _invalid(request: Request, error: Exception) -> Response:
 def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = HTTPStatus(error.status_code)
-    if (bad := _bad_name(request)) is not None and status is HTTPStatus.NOT_FOUND:
+    if status in _NO_ROUTE and (bad := _bad_name(request)) is not None:
         return answer(of_error(bad))
     code = status.name.lower()
     hint = "/docs lists what there is" if status is HTTPStatus.NOT_FOUND else None
