@@ -35,7 +35,7 @@ from xscl.storeerrors import told
 ROOT = Path(__file__).resolve().parents[3]
 ECHO = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 PLENTY = 1 << 60
-SPARK = 300.0
+SPARK = 600.0
 """Seconds that Spark may take to start, or to go on."""
 
 
