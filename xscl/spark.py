@@ -92,6 +92,8 @@ appender.file.strategy.max = 1
 """
 _TICK = 0.05  # seconds between two looks at whether the query has ended
 _COMMIT_SECONDS = 10.0
+_STARTS = 3  # of a query whose first process comes too late
+_LATE = "worker failed to connect back"
 _STARTING = threading.Lock()
 
 
@@ -152,7 +154,6 @@ def _settings(directory: Path, master: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()} {_JAVA}",
         "spark.pyspark.python": sys.executable,
-        "spark.python.authenticate.socketTimeout": "60s",  # on a busy machine one takes long
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
@@ -293,8 +294,19 @@ class SparkConsumer:
     def _run(self, interval: float | None) -> int:
         """Runs a query until it ends or `stop`, and returns the number of documents.
 
-        Without an interval the query ends by itself.
+        Without an interval the query ends by itself.  On a busy machine the Python process that
+        plans for Spark may need more than the ten seconds that Spark has for it: one that comes too
+        late is started again.
         """
+        for _ in range(_STARTS - 1):
+            try:
+                return self._run_query(interval)
+            except PipelineError as error:
+                if _LATE not in error.message or self._given:
+                    raise
+        return self._run_query(interval)
+
+    def _run_query(self, interval: float | None) -> int:
         if self._stopping.is_set():
             return 0
         reconcile(self._sink, self._checkpoint)

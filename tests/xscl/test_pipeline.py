@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
@@ -330,6 +331,31 @@ def test_where_a_batch_ends_is_read_from_the_offsets(tmp_path: Path) -> None:
     for damaged in ("", "v1\n{}\n-", "v1\n{}\n[]", 'v1\n{}\n{"segment": null}', "7"):
         (checkpoint / "offsets" / "1").write_text(damaged)
         assert read_offset(checkpoint, 1) is None
+
+
+def test_a_query_whose_first_process_comes_too_late_is_begun_again(
+    spool: Spool, store: Store, tmp_path: Path
+) -> None:
+    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+    spark = pytest.importorskip("xscl.spark")
+    session = SimpleNamespace(dataSource=SimpleNamespace(register=lambda source: None))
+
+    def runs(*failures: str) -> int:
+        left = iter(failures)
+
+        class Busy(spark.SparkConsumer):  # type: ignore[name-defined,misc]  # may not be there
+            def _run_query(self, interval: float | None) -> int:
+                if (failure := next(left, None)) is not None:
+                    raise PipelineError(f"Spark stopped reading the spool: {failure}")
+                return 1 + len(failures)
+
+        return int(Busy(session, spool, store, tmp_path / "checkpoint").run_once())
+
+    late = "Python worker failed to connect back."
+    assert (runs(), runs(late), runs(late, late)) == (1, 2, 3)
+    for failures in ((late, late, late), ("another",)):
+        with pytest.raises(PipelineError, match=f"spool: {failures[-1]}"):
+            runs(*failures)
 
 
 def write_checkpoint(tmp_path: Path, committed: int) -> Path:
