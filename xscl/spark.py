@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import os
 import queue
+import shlex
 import sys
 import threading
 import time
@@ -92,7 +93,7 @@ appender.file.strategy.max = 1
 """
 _TICK = 0.05  # seconds between two looks at whether the query has ended
 _COMMIT_SECONDS = 10.0
-_STARTS = 3  # of a query whose first process comes too late
+_STARTS = 5  # of a query whose first process comes too late
 _LATE = "worker failed to connect back"
 _STARTING = threading.Lock()
 
@@ -119,11 +120,12 @@ def _running() -> SparkSession | None:
 
 def _start_session(directory: Path, master: str) -> SparkSession:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    python = _launcher(directory) if master.startswith("local") else sys.executable
     conf = SparkConf().setMaster(master).setAppName("xscl")
-    conf.setAll(list(_settings(directory, master).items()))
+    conf.setAll(list(_settings(directory, master, python).items()))
     errors = directory / "spark.stderr"
     try:
-        with _environment(_variables(directory, master)), errors.open("wb") as stderr:
+        with _environment(_variables(directory, master, python)), errors.open("wb") as stderr:
             # One Java serves all sessions of a process, also after `SparkSession.stop`.
             gateway = SparkContext._gateway or _launch(conf, stderr)
             return SparkSession(SparkContext(conf=conf, gateway=gateway))
@@ -139,7 +141,7 @@ def _launch(conf: SparkConf, stderr: IO[bytes]) -> JavaGateway:
     return launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]  # has none
 
 
-def _settings(directory: Path, master: str) -> dict[str, str]:
+def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
     """The configuration of the session.
 
     The manager of checkpoint files and the Unix domain sockets halve the time
@@ -153,7 +155,7 @@ def _settings(directory: Path, master: str) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()} {_JAVA}",
-        "spark.pyspark.python": sys.executable,
+        "spark.pyspark.python": python,
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
@@ -166,23 +168,43 @@ def _settings(directory: Path, master: str) -> dict[str, str]:
     return settings
 
 
-def _variables(directory: Path, master: str) -> dict[str, str | None]:
+def _variables(directory: Path, master: str, python: str) -> dict[str, str | None]:
     """The environment in which Java starts; None removes a variable.
 
     The Python processes that Spark starts have to find `xscl.source`, and
     another Spark that the machine may have must not be mixed with this one.
     """
-    home = str(Path(source.__file__).absolute().parents[1])
-    path = os.environ.get("PYTHONPATH")
     return {
         "JAVA_HOME": str(java_home(directory)),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": f"{home}{os.pathsep}{path}" if path else home,
+        "PYTHONPATH": _python_path(),
         "SPARK_HOME": None,
         "SPARK_REMOTE": None,
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if master.startswith("local") else {}),
     }
+
+
+def _launcher(directory: Path) -> str:
+    """A program that starts this Python without the archive of PySpark that Spark puts in its way.
+
+    Nothing compiled is kept of modules in an archive: each process would compile PySpark again,
+    which takes three times as long as all that it loads.
+    """
+    launcher = directory / "python"
+    temporary = directory / f"python.{os.getpid()}.tmp"
+    start = f'PYTHONPATH={shlex.quote(_python_path())} exec {shlex.quote(sys.executable)} "$@"'
+    temporary.write_text(f"#!/bin/sh\n{start}\n", "utf-8")
+    temporary.chmod(0o700)
+    temporary.replace(launcher)
+    return str(launcher)
+
+
+def _python_path() -> str:
+    """Where Spark's Python processes find this package, and what else this process was told."""
+    home = str(Path(source.__file__).absolute().parents[1])
+    path = os.environ.get("PYTHONPATH")
+    return f"{home}{os.pathsep}{path}" if path else home
 
 
 @contextmanager
