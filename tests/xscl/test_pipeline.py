@@ -14,6 +14,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, TypeAlias
 
+import pyarrow as pa
 import pytest
 from lxml import etree
 
@@ -331,6 +332,28 @@ def test_where_a_batch_ends_is_read_from_the_offsets(tmp_path: Path) -> None:
     for damaged in ("", "v1\n{}\n-", "v1\n{}\n[]", 'v1\n{}\n{"segment": null}', "7"):
         (checkpoint / "offsets" / "1").write_text(damaged)
         assert read_offset(checkpoint, 1) is None
+
+
+def test_what_spark_leaves_out_is_read_all_the_same(
+    spool: Spool, store: Store, tmp_path: Path
+) -> None:
+    """As after a batch whose commit was lost, but not the offsets of the next."""
+    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+    spark = pytest.importorskip("xscl.spark")
+    session = SimpleNamespace(dataSource=SimpleNamespace(register=lambda source: None))
+    for first in range(0, 600, 100):
+        spool.append([document(number) for number in range(first, first + 100)], 0)
+    checkpoint = write_checkpoint(tmp_path, committed=1)  # of three segments each
+    columns = {"number": [6], "begin": [0], "end": [100], "witnesses": ["file"], "place": [0]}
+    pointers = SimpleNamespace(toArrow=lambda: pa.table(columns))
+    consumer = spark.SparkConsumer(session, spool, store, checkpoint)
+    store.segment = 2
+    found = [(number, 0, 100, None, 0) for number in (3, 4, 5)]
+    assert consumer._rows(pointers, 1) == (*found, (6, 0, 100, "file", 0))
+    assert consumer._rows(None, 0) == ()  # it was given before
+    store.segment = 4
+    consumer = spark.SparkConsumer(session, spool, store, checkpoint)
+    assert consumer._rows(None, 1) == (*found[2:], (6, 0, 100, None, 0))  # of few none is needed
 
 
 def test_a_query_whose_first_process_comes_too_late_is_begun_again(
