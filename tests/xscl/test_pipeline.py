@@ -187,8 +187,8 @@ def test_serves_what_comes_and_stops_after_the_batch_in_progress(
 
 
 @pytest.mark.spark
-def test_a_store_changes_between_consumers_without_reading_again(
-    build_direct: Build, build_spark: Build, spool: Spool, store: Store
+def test_a_store_changes_between_consumers_and_checkpoints_without_reading_again(
+    build_direct: Build, build_spark: Build, spool: Spool, store: Store, tmp_path: Path
 ) -> None:
     fill(spool, 0, 1)
     assert build_direct().run_once() == 2
@@ -199,7 +199,10 @@ def test_a_store_changes_between_consumers_without_reading_again(
     fill(spool, 6, 7)
     assert build_spark().run_once() == 2
     assert build_direct().run_once() == 0
-    assert store.ids == [f"d{number}" for number in range(8)]
+    (tmp_path / "checkpoint").rename(tmp_path / "elsewhere")
+    fill(spool, 8, 9)
+    assert build_spark().run_once() == 2
+    assert store.ids == [f"d{number}" for number in range(10)]
     assert store.refused == []
 
 
@@ -392,18 +395,6 @@ def write_checkpoint(tmp_path: Path, committed: int) -> Path:
         (checkpoint / "offsets" / str(batch)).write_text(offset)
         (checkpoint / "commits" / str(batch)).write_text("v1\n{}")
     return checkpoint
-
-
-@pytest.mark.spark
-def test_a_lost_checkpoint_loses_and_doubles_nothing(
-    build_spark: Build, spool: Spool, store: Store, tmp_path: Path
-) -> None:
-    fill(spool, 0, 1)
-    assert build_spark().run_once() == 2
-    (tmp_path / "checkpoint").rename(tmp_path / "elsewhere")
-    fill(spool, 2, 3)
-    assert build_spark().run_once() == 2
-    assert store.ids == ["d0", "d1", "d2", "d3"]
 
 
 def test_a_damaged_checkpoint_is_named(tmp_path: Path) -> None:
