@@ -8,10 +8,39 @@
 [('d1', 'd2')]
 """
 
-from feeds.documents import Document
-from xscl.engine import Engine
-from xscl.errors import QueryError, XsclError
-from xscl.match import Match, Node
-from xscl.retention import Retention
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from feeds.documents import Document
+    from xscl.engine import Engine
+    from xscl.errors import QueryError, XsclError
+    from xscl.match import Match, Node
+    from xscl.retention import Retention
 
 __all__ = ["Document", "Engine", "Match", "Node", "QueryError", "Retention", "XsclError"]
+
+_PLACES = {
+    "Document": "feeds.documents",
+    "Engine": "xscl.engine",
+    "Match": "xscl.match",
+    "Node": "xscl.match",
+    "QueryError": "xscl.errors",
+    "Retention": "xscl.retention",
+    "XsclError": "xscl.errors",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a name when it is first asked for: processes that only shred do without the engine."""
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(_PLACES[name]), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names, loaded or not."""
+    return sorted({*globals(), *__all__})

@@ -206,20 +206,59 @@ def read_checkpoint(directory: Path) -> Checkpoint | None:
     return Checkpoint(directory, query_id, committed)
 
 
+def read_offset(directory: Path, batch_id: int) -> int | None:
+    """The segment with which a batch ends by Spark's log of offsets; None if it does not say."""
+    try:
+        *_, offset = (directory / "offsets" / str(batch_id)).read_text("utf-8").splitlines()
+        return int(json.loads(offset)["segment"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def check_store(sink: Sink, checkpoint: Checkpoint) -> None:
-    """Raises if the sink lacks batches that the checkpoint has committed.
+    """Raises if the sink lacks batches that the checkpoint has committed, but for the last one.
 
     Spark would go on after them, and their documents would be lost: the store
     was put back from an older copy, or is another one.
     """
     consumed = sink.consumed(checkpoint.query_id)
-    if checkpoint.committed is not None and (consumed is None or consumed < checkpoint.committed):
+    if _missing(consumed, checkpoint) > 1:
         state = "no batch" if consumed is None else f"batches up to {consumed}"
         raise PipelineError(
             f"the store has {state} of the checkpoint {checkpoint.directory}, which is at batch "
             f"{checkpoint.committed}",
             hint=f"put the newer store back, or {_START_OVER}",
         )
+
+
+def reconcile(sink: Sink, directory: Path) -> None:
+    """Makes the checkpoint in a directory, if there is one, say what the sink has.
+
+    If the sink lacks the last batch, its commit is taken back, with the offsets of the one that
+    was begun after it: Spark gives the newest batch again that it has offsets of, and no other.
+    Raises if the sink lacks more.
+    """
+    checkpoint = read_checkpoint(directory)
+    if checkpoint is None:
+        return
+    check_store(sink, checkpoint)
+    if _missing(sink.consumed(checkpoint.query_id), checkpoint) == 1:
+        assert checkpoint.committed is not None
+        _remove(directory / "offsets", checkpoint.committed + 1)
+        _remove(directory / "commits", checkpoint.committed)
+
+
+def _remove(log: Path, batch_id: int) -> None:
+    """Removes an entry of one of Spark's logs, if it is there, and its checksum."""
+    for name in (str(batch_id), f".{batch_id}.crc"):
+        (log / name).unlink(missing_ok=True)
+
+
+def _missing(consumed: int | None, checkpoint: Checkpoint) -> int:
+    """How many batches a checkpoint has committed after the last one that the sink has."""
+    if checkpoint.committed is None:
+        return 0
+    return checkpoint.committed - (-1 if consumed is None else consumed)
 
 
 def _entry(path: Path, text: str, key: str) -> str:

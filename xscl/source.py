@@ -39,8 +39,7 @@ from pyspark.sql.types import StructType
 
 from feeds.documents import Document
 from feeds.spool import Segment, Spool, SpoolError
-from xscl.xpath.artefact import Loaded, current
-from xscl.xpath.portions import portion_of, texts_of, write_portion
+from xscl.xpath.current import current
 
 NAME = "xscl_spool"
 SEGMENTS = 64
@@ -172,18 +171,15 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _shred(self, version: str, slices: Sequence[Slice]) -> str | None:
         """Returns the file with the witnesses; None if the patterns are not there any more."""
         assert self._options.patterns is not None
-        automaton = _loaded.of(self._options.patterns, version)
-        if automaton is None:
-            return None
+        # The processes that plan would otherwise load all of stage 1, three of them for each query.
+        from xscl.share import shred
+
         spool = self._spool()
-        documents = [document for one in slices for document in one.of(spool)]
-        path = self._options.patterns / f"{slices[0].number}-{slices[0].begin}-{version}.witnesses"
-        write_portion(path, portion_of(automaton, version, texts_of(documents)))
-        return str(path)
-
-
-_loaded = Loaded()
-"""Spark's Python processes do one task after the other."""
+        documents = (document for one in slices for document in one.of(spool))
+        first = slices[0]
+        path = self._options.patterns / f"{first.number}-{first.begin}-{version}.witnesses"
+        found = shred(documents, self._options.patterns, version, path)
+        return None if found is None else str(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,18 +5,22 @@ its checkpoint, and shreds the documents on its executors (`xscl.source`).  The
 steps of a micro-batch:
 
 1. Spark logs its offsets and calls foreachBatch in a thread of its own.
-2. foreachBatch runs the one action that it must run (none commits without
-   reading, two read twice), in which documents are shredded, and hands over
-   where their texts and their witnesses are.
-3. The thread that runs the consumer reads both and calls the sink.
-4. foreachBatch returns, or raises what the sink raised; Spark commits.
+2. foreachBatch finds out where the texts and the witnesses of the documents
+   are.  For a large micro-batch it runs the one action of Spark, in which they
+   are shredded (two would read twice); of a few documents there are no
+   witnesses, and where they are follows from the offsets.
+3. It waits until the batch before is in the store, hands this one over, and
+   returns: Spark commits and goes on with the next micro-batch.
+4. Meanwhile the thread that runs the consumer reads both and calls the sink.
 
 The patterns to shred with lie in a directory, renewed after a batch if they
 have changed; witnesses of older patterns are not used, and the sink shreds such
 documents itself.
 
-A kill between 3 and 4 makes Spark call again with the same batch: the sink's
-ledger knows it.  `stop` waits for 4, so that an orderly end replays nothing.
+So Spark may have committed one batch that the store lacks, never more.  After a
+kill, or a failure of the sink, the next run takes that commit back, and Spark
+calls with the same batch again; if the store has it after all, the sink's ledger
+says so.  `stop` waits for Spark's commit, so that an orderly end replays nothing.
 
 Starting a session takes about ten seconds, so there is one for each process.
 """
@@ -25,6 +29,7 @@ from __future__ import annotations
 
 import os
 import queue
+import shlex
 import sys
 import threading
 import time
@@ -38,9 +43,15 @@ from typing import IO
 from feeds.documents import Document
 from feeds.faultpoints import reached
 from feeds.java import JavaNotFound, java_home
-from feeds.spool import Spool
+from feeds.spool import Segment, Spool
 from xscl.ledger import Batch
-from xscl.pipeline import PipelineError, Sink, check_store, forget, read_checkpoint
+from xscl.pipeline import (
+    PipelineError,
+    Sink,
+    forget,
+    read_offset,
+    reconcile,
+)
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.portions import Part, Portion, read_portion
 
@@ -64,6 +75,7 @@ except ModuleNotFoundError as missing:
 _MANAGER = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
+_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _LOGGING = """\
 status = error
 rootLogger.level = warn
@@ -81,6 +93,8 @@ appender.file.strategy.max = 1
 """
 _TICK = 0.05  # seconds between two looks at whether the query has ended
 _COMMIT_SECONDS = 10.0
+_STARTS = 5  # of a query whose first process comes too late
+_LATE = "worker failed to connect back"
 _STARTING = threading.Lock()
 
 
@@ -106,11 +120,12 @@ def _running() -> SparkSession | None:
 
 def _start_session(directory: Path, master: str) -> SparkSession:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    python = _launcher(directory) if master.startswith("local") else sys.executable
     conf = SparkConf().setMaster(master).setAppName("xscl")
-    conf.setAll(list(_settings(directory, master).items()))
+    conf.setAll(list(_settings(directory, master, python).items()))
     errors = directory / "spark.stderr"
     try:
-        with _environment(_variables(directory, master)), errors.open("wb") as stderr:
+        with _environment(_variables(directory, master, python)), errors.open("wb") as stderr:
             # One Java serves all sessions of a process, also after `SparkSession.stop`.
             gateway = SparkContext._gateway or _launch(conf, stderr)
             return SparkSession(SparkContext(conf=conf, gateway=gateway))
@@ -126,22 +141,25 @@ def _launch(conf: SparkConf, stderr: IO[bytes]) -> JavaGateway:
     return launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]  # has none
 
 
-def _settings(directory: Path, master: str) -> dict[str, str]:
+def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
     """The configuration of the session.
 
     The manager of checkpoint files and the Unix domain sockets halve the time
-    of a small micro-batch (53-80 ms on two cores).
+    of a small micro-batch.  Its files have no checksums: a lost or damaged
+    checkpoint loses nothing, as the store's ledger is what counts.  Java makes do with its first
+    compiler and one thread of its collector, as no document goes through it.
     """
     logging = directory / "log4j2.properties"
     logging.write_text(_LOGGING.format(log=directory / "spark.log"), "utf-8")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()}",
-        "spark.pyspark.python": sys.executable,
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()} {_JAVA}",
+        "spark.pyspark.python": python,
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
+        "spark.sql.streaming.checkpoint.fileChecksum.enabled": "false",
         "spark.sql.streaming.checkpointFileManagerClass": _MANAGER,
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
@@ -150,23 +168,43 @@ def _settings(directory: Path, master: str) -> dict[str, str]:
     return settings
 
 
-def _variables(directory: Path, master: str) -> dict[str, str | None]:
+def _variables(directory: Path, master: str, python: str) -> dict[str, str | None]:
     """The environment in which Java starts; None removes a variable.
 
     The Python processes that Spark starts have to find `xscl.source`, and
     another Spark that the machine may have must not be mixed with this one.
     """
-    home = str(Path(source.__file__).absolute().parents[1])
-    path = os.environ.get("PYTHONPATH")
     return {
         "JAVA_HOME": str(java_home(directory)),
-        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
-        "PYTHONPATH": f"{home}{os.pathsep}{path}" if path else home,
+        "PYTHONPATH": _python_path(),
         "SPARK_HOME": None,
         "SPARK_REMOTE": None,
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if master.startswith("local") else {}),
     }
+
+
+def _launcher(directory: Path) -> str:
+    """A program that starts this Python without the archive of PySpark that Spark puts in its way.
+
+    Nothing compiled is kept of modules in an archive: each process would compile PySpark again,
+    which takes three times as long as all that it loads.
+    """
+    launcher = directory / "python"
+    temporary = directory / f"python.{os.getpid()}.tmp"
+    start = f'PYTHONPATH={shlex.quote(_python_path())} exec {shlex.quote(sys.executable)} "$@"'
+    temporary.write_text(f"#!/bin/sh\n{start}\n", "utf-8")
+    temporary.chmod(0o700)
+    temporary.replace(launcher)
+    return str(launcher)
+
+
+def _python_path() -> str:
+    """Where Spark's Python processes find this package, and what else this process was told."""
+    home = str(Path(source.__file__).absolute().parents[1])
+    path = os.environ.get("PYTHONPATH")
+    return f"{home}{os.pathsep}{path}" if path else home
 
 
 @contextmanager
@@ -203,20 +241,23 @@ class MicroBatch:
 
 
 class Handover:
-    """Where Spark's thread leaves a batch and waits until the consumer's thread is done with it."""
+    """Where Spark's thread leaves a batch for the consumer's, once that has done the one before."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._waiting: queue.SimpleQueue[MicroBatch] = queue.SimpleQueue()
+        self._given: MicroBatch | None = None
         self._closed = False
 
     def give(self, batch: MicroBatch) -> None:
-        """Returns when the batch is done, and raises what it raised."""
+        """Returns when the batch before is done and this one waits; raises what that one raised."""
+        if self._given is not None:
+            self._given.done.result()
         with self._mutex:
             if self._closed:
                 raise Stopped
             self._waiting.put(batch)
-        batch.done.result()
+            self._given = batch
 
     def take(self, seconds: float) -> MicroBatch | None:
         """The batch that waits, None if none comes in time."""
@@ -257,6 +298,7 @@ class SparkConsumer:
         self._segments = segments
         self._stopping = threading.Event()
         self._committed = 0  # the last segment of the batch before, which Spark has committed
+        self._given = 0  # the last segment that Spark's thread has handed over
         session.dataSource.register(source.SpoolSource)
 
     def run_once(self) -> int:
@@ -274,24 +316,34 @@ class SparkConsumer:
     def _run(self, interval: float | None) -> int:
         """Runs a query until it ends or `stop`, and returns the number of documents.
 
-        Without an interval the query ends by itself.
+        Without an interval the query ends by itself.  On a busy machine the Python process that
+        plans for Spark may need more than the ten seconds that Spark has for it: one that comes too
+        late is started again.
         """
+        for _ in range(_STARTS - 1):
+            try:
+                return self._run_query(interval)
+            except PipelineError as error:
+                if _LATE not in error.message or self._given:
+                    raise
+        return self._run_query(interval)
+
+    def _run_query(self, interval: float | None) -> int:
         if self._stopping.is_set():
             return 0
-        checkpoint = read_checkpoint(self._checkpoint)
-        if checkpoint is not None:
-            check_store(self._sink, checkpoint)
-        handover = Handover()
+        reconcile(self._sink, self._checkpoint)
+        handover, self._given = Handover(), 0
         self._publish()
         query = self._start(interval, handover)
         count, last = 0, None
         try:
             while not self._stopping.is_set():
-                batch = handover.take(_TICK)
+                ended = not query.isActive  # what it gave before that is taken all the same
+                batch = handover.take(0 if ended else _TICK)
                 if batch is not None:
                     count += self._consume(batch)
                     last = batch.batch_id
-                elif not query.isActive:
+                elif ended:
                     break
             if self._stopping.is_set():
                 self._await_commit(query, last)
@@ -299,6 +351,8 @@ class SparkConsumer:
             handover.close()
             query.stop()
         _raise_failure(query)
+        if self._stopping.is_set():
+            reconcile(self._sink, self._checkpoint)
         return count
 
     def _publish(self) -> None:
@@ -310,8 +364,7 @@ class SparkConsumer:
             # The thread of a micro-batch knows its query; `StreamingQuery.id` may not exist yet.
             context = pointers.sparkSession.sparkContext
             query_id = context.getLocalProperty("sql.streaming.queryId")
-            rows = sorted(zip(*(c.to_pylist() for c in pointers.toArrow().columns), strict=True))
-            handover.give(MicroBatch(tuple(rows), str(query_id), batch_id))
+            handover.give(MicroBatch(self._rows(pointers, batch_id), str(query_id), batch_id))
 
         stream = self._session.readStream.format(source.NAME).options(**self._options())
         try:
@@ -322,6 +375,37 @@ class SparkConsumer:
             return writer.trigger(processingTime=f"{round(interval * 1000)} milliseconds").start()
         except (PySparkException, Py4JError) as error:
             raise PipelineError(f"Spark cannot read the spool: {_reason(error)}") from error
+
+    def _rows(self, pointers: DataFrame, batch_id: int) -> tuple[source.Row, ...]:
+        """The pointers of a micro-batch, in order; called in Spark's thread.
+
+        A batch of a few documents is found without Spark, as a task takes 40 ms whatever it does:
+        it ends where Spark's log of offsets says, and begins after what was given before, which is
+        in the store or waits for it.  If Spark left something out after that, it is read all the
+        same.
+        """
+        begin = max(self._given, self._sink.segment)
+        end = read_offset(self._checkpoint, batch_id)
+        numbers = [] if end is None else [n for n in self._spool.numbers(begin) if n <= end]
+        rows = None if end is None else self._few(numbers)
+        if rows is None:
+            columns = [column.to_pylist() for column in pointers.toArrow().columns]
+            rows = list(zip(*columns, strict=True))
+            read = {row[0] for row in rows}
+            rows += map(_whole, map(self._spool.segment, (n for n in numbers if n not in read)))
+            rows.sort()
+        if rows:
+            self._given = max(self._given, rows[-1][0])
+        return tuple(rows)
+
+    def _few(self, numbers: Sequence[int]) -> list[source.Row] | None:
+        """The pointers to segments; None if they are too many to do without Spark's tasks."""
+        if len(numbers) > self._segments:
+            return None
+        segments = [self._spool.segment(number) for number in numbers]
+        if sum(segment.rows for segment in segments) > source.FEW:
+            return None
+        return [_whole(segment) for segment in segments]
 
     def _options(self) -> dict[str, str | int]:
         options: dict[str, str | int] = {
@@ -367,6 +451,11 @@ class SparkConsumer:
         deadline = time.monotonic() + _COMMIT_SECONDS
         while not commit.exists() and query.isActive and time.monotonic() < deadline:
             time.sleep(_TICK / 5)
+
+
+def _whole(segment: Segment) -> source.Row:
+    """The pointer to a segment that no task has shredded."""
+    return (segment.number, 0, segment.rows, None, 0)
 
 
 def _read(spool: Spool, rows: Sequence[source.Row]) -> tuple[list[Document], list[Part | None]]:

@@ -90,6 +90,8 @@ class Victim(Service):
 
     @contextmanager
     def _consuming(self, engine: Engine, spool: Spool) -> Iterator[Consumer]:
+        if self._setting.spark:
+            _few(engine.segment % 2 * 250)
         if self._setting.checkpoints:
             with closing(engine.store()) as store:
                 store.connection.execute("SET GLOBAL checkpoint_threshold = '1KB'")
@@ -122,6 +124,14 @@ class Victim(Service):
             except SpoolError as error:
                 print(error, file=sys.stderr)
                 time.sleep(_PAUSE)
+
+
+def _few(documents: int) -> None:
+    """Say how many documents Spark's tasks are not needed for: with 0 they shred all."""
+    # Spark need not be installed
+    from xscl import source
+
+    source.FEW = documents
 
 
 def _next(sent: Sequence[Batch]) -> int:

@@ -55,7 +55,8 @@ from tests.strategies import (
     shuffles,
 )
 from xscl.matches import Matches
-from xscl.xpath.artefact import Artefacts, Loaded, current
+from xscl.xpath.artefact import Artefacts, Loaded
+from xscl.xpath.current import current
 from xscl.xpath.portions import Part, portion_of, read_portion, texts_of, write_portion
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)

@@ -1,6 +1,8 @@
 """The data source without Spark: offsets and pointers follow from the spool alone."""
 
 import pickle
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -160,3 +162,15 @@ def test_a_damaged_segment_is_found_when_it_is_pointed_to(spool: Spool) -> None:
 def test_the_path_is_required() -> None:
     with pytest.raises(SpoolError, match="needs the option 'path'"):
         SpoolSource({}).streamReader(StructType())
+
+
+def test_what_plans_loads_neither_the_engine_nor_stage_1() -> None:
+    """Spark starts three such processes for each query, each from nothing."""
+    code = (
+        "import sys, xscl.source\n"
+        "print({'duckdb', 'lxml', 'lark', 'xscl.engine', 'xscl.xpath.nfa'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=300
+    )
+    assert done.stdout == "set()\n"

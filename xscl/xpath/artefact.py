@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from feeds.faultpoints import reached
+from xscl.collector import settle, unsettle
+from xscl.xpath.current import CURRENT
 from xscl.xpath.nfa import Automaton, Parts
 
-_CURRENT = "current"
 _SUFFIX = ".patterns"
 
 
@@ -32,21 +33,27 @@ class Artefacts:
     def publish(self, automaton: Automaton) -> str:
         """Make the file of an automaton, unless it is there, the current one; return its version.
 
-        Readers see the one before or this one, whole; what was there before is deleted.
+        Readers see the one before or this one, whole.  What was there before is deleted: at first
+        everything, later the one before, as there may be witnesses that are still being written.
         """
         version = automaton.version
         if version == self._written:
             return version
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        before = set(self.directory.iterdir())
-        self._place(f"{version}{_SUFFIX}", packed(automaton.parts()))
+        before = (
+            set(self.directory.iterdir()) if self._written is None else {self._file(self._written)}
+        )
+        self._place(self._file(version).name, packed(automaton.parts()))
         reached("artefact")
-        self._place(_CURRENT, version.encode())
+        self._place(CURRENT, version.encode())
         self._written = version
         for path in before:
-            if path.name != _CURRENT:
+            if path.name != CURRENT:
                 path.unlink(missing_ok=True)
         return version
+
+    def _file(self, version: str) -> Path:
+        return self.directory / f"{version}{_SUFFIX}"
 
     def _place(self, name: str, data: bytes) -> None:
         temporary = self.directory / f"{name}.tmp"
@@ -54,16 +61,11 @@ class Artefacts:
         os.replace(temporary, self.directory / name)
 
 
-def current(directory: Path) -> str | None:
-    """Return the version of the newest automaton in a directory, None if there is none yet."""
-    try:
-        return (directory / _CURRENT).read_text("ascii")
-    except FileNotFoundError:
-        return None
-
-
 class Loaded:
-    """The automaton that this process read last."""
+    """The automaton that this process read last; its collector looks at it no more.
+
+    Spark has a process collect everything after each task.
+    """
 
     def __init__(self) -> None:
         self._version: str | None = None
@@ -76,8 +78,10 @@ class Loaded:
                 data = (directory / f"{version}{_SUFFIX}").read_bytes()
             except FileNotFoundError:
                 return None
+            unsettle()
             self._automaton = Automaton.of(unpacked(data))
             self._version = version
+            settle()
         return self._automaton
 
 

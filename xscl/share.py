@@ -1,0 +1,29 @@
+"""A share of a micro-batch: what a task of Spark does with documents, stage 1.
+
+Apart from the source (`xscl.source`), because Spark starts three processes for each query that
+plan and never shred.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from feeds.documents import Document
+from xscl.xpath.artefact import Loaded
+from xscl.xpath.portions import portion_of, texts_of, write_portion
+
+_loaded = Loaded()
+"""Spark's Python processes do one task after the other."""
+
+
+def shred(documents: Iterable[Document], directory: Path, version: str, path: Path) -> Path | None:
+    """Leave the witnesses of documents at `path` and return it.
+
+    None if the automaton of this version is not in the directory any more.
+    """
+    automaton = _loaded.of(directory, version)
+    if automaton is None:
+        return None
+    write_portion(path, portion_of(automaton, version, texts_of(documents)))
+    return path
