@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests.examples import examples
 from tests.oracle import (
     Match,
     Node,
@@ -350,7 +351,7 @@ def _libxml2(xml: bytes, expression: str) -> list[int]:
     )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(50)
 @given(case=cases(), data=st.data())
 def test_patterns_select_what_libxml2_selects(case: Case, data: st.DataObject) -> None:
     query = data.draw(queries(case.documents))

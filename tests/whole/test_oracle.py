@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests import oracle
 from tests import strategies as first
+from tests.examples import examples
 from tests.oracle import Match, Node, read
 from tests.strategies import Block, Doc, Exists, Push, Step, Unsubscribe
 from tests.whole import formulas, rows
@@ -510,7 +511,7 @@ def _translated(query: first.Query) -> Query:
     return Query(FollowedBy(query.left, query.right, predicate, query.window))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(60)
 @given(case=first.histories() | first.cases())
 def test_joins_of_two_blocks_are_what_their_own_oracle_says(case: first.Case) -> None:
     events = [
