@@ -388,7 +388,7 @@ def _collected(strategy: st.SearchStrategy[Case], size: int) -> list[Case]:
 def test_well_over_a_third_of_the_subscriptions_have_matches(
     strategy: st.SearchStrategy[Case],
 ) -> None:
-    collected = _collected(strategy, 80)
+    collected = _collected(strategy, 40)
     fired = sum(len({match[0] for match in matches(c.events, c.lateness)}) for c in collected)
     subscribed = sum(len({s.name for s in case.subscriptions}) for case in collected)
     assert fired / subscribed > 0.36

@@ -603,21 +603,22 @@ def fixed() -> list[tuple[Case, Counter[Match]]]:
     """Return the same few cases on every run, each with what the engine delivers."""
     made = [_sensitive()]
 
-    @settings(examples(20), derandomize=True, database=None, phases=[Phase.generate])
+    @settings(examples(10), derandomize=True, database=None, phases=[Phase.generate])
     @given(cases())
     def collect(case: Case) -> None:
         made.append(case)
 
     collect()
-    return [(case, Counter(d.match for d in run(case, ONE_BATCH))) for case in made]
+    found = [(case, Counter(d.match for d in run(case, ONE_BATCH))) for case in made]
+    assert all(matches(case.events, case.lateness) == delivered for case, delivered in found)
+    return found
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_planted_fault_is_found(
     fixed: list[tuple[Case, Counter[Match]]], fault: Callable[[Query], Query]
 ) -> None:
-    assert all(matches(case.events, case.lateness) == found for case, found in fixed)
-    assert sum(_faulty(case, fault) != found for case, found in fixed) > 0
+    assert any(_faulty(case, fault) != found for case, found in fixed)
 
 
 # -- Worth of the cases (last, when the properties have run) -----------------------------------
@@ -633,7 +634,7 @@ def test_at_least_a_third_of_the_subscriptions_had_matches() -> None:
 def more() -> None:
     """Count further cases of the same strategies, by the oracle alone: rare features need many."""
 
-    @settings(examples(300), derandomize=True, database=None, phases=[Phase.generate])
+    @settings(examples(120), derandomize=True, database=None, phases=[Phase.generate])
     @given(cases() | histories())
     def count(case: Case) -> None:
         _count(case)
