@@ -539,7 +539,7 @@ STRATEGIES = {
     "published": published(),
     "waiting": published(waiting=True),
 }
-SIZES = {name: 60 if name == "mixes" else 40 for name in STRATEGIES}
+SIZES = {name: 100 if name == "mixes" else 40 for name in STRATEGIES}
 """How many cases have all that is asked for; to draw one takes some 50 ms."""
 
 

@@ -19,6 +19,7 @@ import duckdb
 import pytest
 
 import xscl
+from xscl import claim
 from xscl import store as store_module
 from xscl.errors import StoreError
 from xscl.mark import NEW, UNFINISHED, Seen, mark_path, read_mark, write_mark
@@ -59,15 +60,15 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def killed(left: Path, tmp_path: Path) -> Path:
+def killed(abandoned: Path, tmp_path: Path) -> Path:
     """A store as a kill leaves it: what was committed last is in the log only."""
-    return copied(left, tmp_path / "killed")
+    return copied(abandoned, tmp_path / "killed")
 
 
 @pytest.fixture(scope="module")
-def left(closed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def abandoned(closed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The store left by a kill of which each test has a copy."""
-    folder = tmp_path_factory.mktemp("left")
+    folder = tmp_path_factory.mktemp("abandoned")
     path = copied(closed, folder / "alive")
     with xscl.Engine(path) as engine:
         for number in range(3, 6):
@@ -188,8 +189,10 @@ def test_whenever_its_making_is_killed_the_next_start_completes_it(tmp_path: Pat
 def test_a_making_that_broke_off_in_the_headers(path: Path, left: int) -> None:
     write_mark(path, Seen("anid", NEW))
     os.truncate(path, left)
+    claimed = set(claim._open)
     with closing(Store(path)) as store:
         assert store.seen() == Seen("anid", 1)
+    assert claim._open == claimed
 
 
 def columns(store: Store) -> list[tuple[object, ...]]:
