@@ -90,7 +90,7 @@ def test_a_query_finds_what_it_would_have_matched(
 ) -> None:
     cases = Counter[bool]()
 
-    @examples(5, counted=True)
+    @examples(8)
     @given(KINDS[kind], st.sampled_from((1, 2, 1_000)))
     def property_holds(case: Any, batch: int) -> None:
         monkeypatch.setattr(history, "BATCH", batch)
@@ -117,7 +117,7 @@ def test_a_query_finds_what_it_would_have_matched(
 def test_a_subscription_finds_what_it_was_given(waiting: bool) -> None:
     cases = Counter[bool]()
 
-    @examples(8, counted=True)
+    @examples(8)
     @given(drawn.published(waiting=waiting))
     def property_holds(case: Any) -> None:
         with Engine() as engine:

@@ -117,7 +117,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
     cases = Counter[str]()
 
-    @examples(4, counted=True)
+    @examples(5)
     @given(KINDS[kind], CUTS, RETENTIONS)
     def property_holds(case: Case, cuts: list[bool], retention: Retention) -> None:
         player, left = run(case, cuts, retention)
@@ -161,7 +161,7 @@ def test_forgetting_identities_changes_no_match_of_documents_that_come_once(
 ) -> None:
     cases = Counter[str]()
 
-    @examples(2, counted=True)
+    @examples(3)
     @given(KINDS[kind], CUTS, RETENTIONS, st.sampled_from((0, 1, 2)))
     def property_holds(case: Case, cuts: list[bool], retention: Retention, age: int) -> None:
         case = _told_apart(case)
