@@ -7,6 +7,7 @@ run), and a missing folder of real data is a failure instead of a skip.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.examples import MORE, USUAL
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -22,10 +25,14 @@ IN_CI = os.environ.get("CI") == "true"
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 # No deadline: the first engine of a process and a busy machine take longer than any useful one.
-settings.register_profile("dev", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.register_profile("dev", deadline=None, max_examples=USUAL * MORE)
+settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if IN_CI else "dev")
 
+# Bytecode is kept, whatever the environment says: without it each process that a test starts
+# compiles all that it imports, and half of the time of collecting goes to rewriting assertions.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one another
 

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests.examples import examples
 from tests.oracle import (
     Match,
     Node,
@@ -350,7 +351,7 @@ def _libxml2(xml: bytes, expression: str) -> list[int]:
     )
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@examples(50)
 @given(case=cases(), data=st.data())
 def test_patterns_select_what_libxml2_selects(case: Case, data: st.DataObject) -> None:
     query = data.draw(queries(case.documents))
@@ -387,7 +388,7 @@ def _collected(strategy: st.SearchStrategy[Case], size: int) -> list[Case]:
 def test_well_over_a_third_of_the_subscriptions_have_matches(
     strategy: st.SearchStrategy[Case],
 ) -> None:
-    collected = _collected(strategy, 80)
+    collected = _collected(strategy, 40)
     fired = sum(len({match[0] for match in matches(c.events, c.lateness)}) for c in collected)
     subscribed = sum(len({s.name for s in case.subscriptions}) for case in collected)
     assert fired / subscribed > 0.36

@@ -79,9 +79,8 @@ class Assembly:
         self._composites = Composites(self._store, self._documents)
         self._subscriptions = Subscriptions(self._store, self._registry)
         self._reader = Reader(self._compile, self._documents.tree)
-        self._position = self._store.progress("position")
+        self._position, self._told = self._store.numbers("position", "told")
         self._ledger = Ledger(self._store)
-        self._told = self._store.progress("told")
         self._streams = Streams(self._store, self._subscriptions, self._compile)
         self._numbers = CompositeStreams(self._store)
         self._accepted: list[Accepted] = []

@@ -61,12 +61,13 @@ class Claim:
         return int(signed)
 
     def know(self) -> None:
-        """Claim the file under all its names, as soon as there is one."""
+        """Claim the file under all its names, as soon as there is one, or another in its place."""
         status = self._database.stat()
         file = (status.st_dev, status.st_ino)
         with _mutex:
             if file in _open and file != self._file:
                 raise StoreInUse(self._database, os.getpid())
+            _open.discard(self._file or (0, 0))  # else a later file of its number would be refused
             _open.add(file)
             self._file = file
 

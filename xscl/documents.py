@@ -77,8 +77,7 @@ class Documents:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.clock = store.progress("clock")
-        self.next = store.progress("next_doc")
+        self.clock, self.next = store.numbers("clock", "next_doc")
         self._trees: OrderedDict[int, Tree] = OrderedDict()
         self._recent: OrderedDict[int, Stored] = OrderedDict()
         self._arrived: dict[int, Content] = {}  # of this push, perhaps not stored yet

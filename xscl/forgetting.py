@@ -82,11 +82,10 @@ class Forgetting:
         self._plan = plan
         self._waiting = waiting
         self.told = recorded(store)
-        self._texts = _Horizon(store.progress("texts_from"))
-        self._matches = _Horizon(store.progress("matches_from"))
-        self._identities = _Horizon(store.progress("documents_from"))
-        self._forgotten = store.progress("documents_forgotten")
-        self._bytes = store.progress("text_bytes")
+        *horizons, self._forgotten, self._bytes = store.numbers(
+            "texts_from", "matches_from", "documents_from", "documents_forgotten", "text_bytes"
+        )
+        self._texts, self._matches, self._identities = map(_Horizon, horizons)
         if self._bytes < 0:  # a store of a release that did not count
             rows = store.fetch("SELECT coalesce(sum(octet_length(xml)), 0)::BIGINT FROM state.text")
             self._bytes = rows[0][0]

@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -170,8 +170,7 @@ class Store:
         """
         size = path.stat().st_size
         ((used,),) = self.fetch("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
-        for schema, table in self.fetch(_TABLES):
-            self.fetch(_reading(schema, table, size))
+        self.fetch(_reading(self.fetch(_TABLES), size))
         # Blocks that were read stay in memory up to its limit: give them back.
         self.fetch(f"SET memory_limit = '{(int(used) >> 20) + 32} MiB'")
         self.fetch("RESET memory_limit")
@@ -307,8 +306,13 @@ class Store:
 
     def progress(self, name: str) -> int:
         """Return one of the numbers that pushes change."""
-        ((value,),) = self.fetch(f"SELECT {name} FROM state.progress")
-        return int(value)
+        (value,) = self.numbers(name)
+        return value
+
+    def numbers(self, *names: str) -> tuple[int, ...]:
+        """Return some of the numbers that pushes change, by one statement."""
+        (values,) = self.fetch(f"SELECT {', '.join(names)} FROM state.progress")
+        return tuple(map(int, values))
 
     def meta(self, key: str, default: int = 0) -> int:
         """Return a number that is kept by name."""
@@ -382,10 +386,16 @@ class Store:
 _TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary"
 
 
-def _reading(schema: str, table: str, size: int) -> str:
-    """Return what reads all blocks of a table in a database of so many bytes."""
-    read = "doc" if table == "text" and size > READ_WHOLE else "rows"
-    return f'SELECT bit_xor(hash({read})) FROM "{schema}"."{table}" rows'
+def _reading(tables: Iterable[tuple[str, str]], size: int) -> str:
+    """Return what reads all blocks of some tables in a database of so many bytes.
+
+    One statement for each would cost more than reading a small store.
+    """
+    few = {"text": "doc"} if size > READ_WHOLE else {}
+    return " UNION ALL ".join(
+        f'SELECT bit_xor(hash({few.get(table, "rows")})) FROM "{schema}"."{table}" rows'
+        for schema, table in tables
+    )
 
 
 def inspect(path: Path) -> tuple[int, Seen]:
@@ -402,8 +412,8 @@ def inspect(path: Path) -> tuple[int, Seen]:
                 " (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
                 " FROM mark.store"
             ).fetchall()
-            for schema, table in connection.execute(_TABLES).fetchall():
-                connection.execute(_reading(schema, table, path.stat().st_size)).fetchall()
+            tables = connection.execute(_TABLES).fetchall()
+            connection.execute(_reading(tables, path.stat().st_size)).fetchall()
         except duckdb.Error as error:
             raise told(path, error) from error
     ((version, store, commits),) = found

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from feeds.documents import Document
 from feeds.spool import SCHEMA, SegmentDamaged, SegmentGone, Spool, SpoolError, SpoolInUse
+from tests.examples import examples
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,7 +40,7 @@ def documents() -> st.SearchStrategy[Document]:
     return st.builds(Document, streams, names, ticks(), st.binary(), st.booleans(), names)
 
 
-@settings(max_examples=50)
+@examples(20)
 @given(st.lists(documents(), min_size=1), ticks())
 def test_reads_what_was_appended(
     tmp_path_factory: pytest.TempPathFactory, batch: list[Document], arrived: int
@@ -331,7 +332,7 @@ def test_gaps_and_segments_that_came_back_are_no_obstacle(spool: Spool) -> None:
         assert again.numbers(0) == [5, 6]
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(st.lists(st.integers(0, 9), max_size=5), st.integers(0, 8), st.integers(0, 8))
 def test_a_kill_halfway_loses_nothing_that_is_needed(
     tmp_path_factory: pytest.TempPathFactory, ends: list[int], kill: int, last: int

@@ -6,7 +6,6 @@ tests/whole/oracle.py finds by brute force.  A published document is known by it
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -15,10 +14,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import xscl
+from tests.examples import examples
 from tests.joining import in_database
 from tests.oracle import Match
 from tests.strategies import Push, Unsubscribe
@@ -37,13 +37,6 @@ KINDS = {
     "published in time": drawn.published(waiting=True),
 }
 Batch: TypeAlias = list[Push] | Subscribe | Unsubscribe
-
-
-def _examples(number: int) -> settings:
-    """Return settings for so many examples, or XSCL_EXAMPLES times as many (soaks)."""
-    number *= int(os.environ.get("XSCL_EXAMPLES", "1"))
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(max_examples=number, deadline=None, suppress_health_check=slow)
 
 
 class Player:
@@ -157,7 +150,7 @@ def check(kind: str, number: int, run: Callable[[Case, list[bool], int], Player]
     """Compare an engine with the oracle on cases of one kind; a third of them have matches."""
     cases = [0, 0]
 
-    @_examples(number)
+    @examples(number, counted=True)
     @given(KINDS[kind], CUTS, st.integers(0, 8))
     def property_holds(case: Case, cuts: list[bool], pause: int) -> None:
         player = run(case, cuts, pause)
@@ -169,11 +162,13 @@ def check(kind: str, number: int, run: Callable[[Case, list[bool], int], Player]
     assert 3 * cases[1] >= cases[0], f"{cases[1]} of {cases[0]} cases had matches"
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_engine_equals_oracle(kind: str) -> None:
-    check(kind, 25, lambda case, cuts, _: run(case, cuts))
+    check(kind, 12, lambda case, cuts, _: run(case, cuts))
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", ["chains", "ordered", "mixes", "published", "published in time"])
 def test_a_file_closed_and_opened_again_changes_nothing(kind: str) -> None:
-    check(kind, 8, run_in_file)
+    check(kind, 4, run_in_file)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,10 @@ TEXT = (
 )
 
 
-@pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data directory with a subscription, and four documents; one is in the spool only."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("XSCL_DATA", raising=False)
-    monkeypatch.setenv("COLUMNS", "100")
-    home = Home(tmp_path / "xscl-data")
+    home = Home(tmp_path_factory.mktemp("made") / "xscl-data")
     with home.hold("test"), Engine(home.database) as engine, Spool(home.spool) as spool:
         engine.subscribe("keeper", "S//*->k JOIN{k=n} T//none->n")
         engine.push(Document("S", "d1", D, BOOK.encode()))
@@ -38,7 +36,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
         ]
         number = spool.append(batch, 3)
         engine.push(spool.read(number), source=("direct", number))
-    return home
+    return home.path
+
+
+@pytest.fixture(autouse=True)
+def place(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    """A copy of the data directory in the directory of work."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XSCL_DATA", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+    return Home(shutil.copytree(made, tmp_path / "xscl-data"))
 
 
 # -- try -----------------------------------------------------------------------------------

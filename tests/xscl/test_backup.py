@@ -80,7 +80,7 @@ def home(tmp_path: Path) -> Home:
 # -- Taken at any moment -------------------------------------------------------------------
 
 
-def test_at_each_point_a_restored_store_goes_on(
+def test_at_any_point_a_restored_store_goes_on(
     home: Home, tmp_path: Path, never_stopped: list[tuple[str, str, tuple[str, ...]]]
 ) -> None:
     home.create()
@@ -91,7 +91,7 @@ def test_at_each_point_a_restored_store_goes_on(
             engine.push(batch(number))
         engine.flush()
         assert found(engine) == never_stopped
-    for number in range(PUSHES):
+    for number in (0, 1, 4, PUSHES - 1):
         elsewhere = Home(tmp_path / f"elsewhere {number}")
         done = restore(tmp_path / f"{number}.tar", elsewhere)
         assert (done.aside, done.kept, done.waiting) == (None, (), 0)
@@ -201,9 +201,11 @@ def test_a_backup_leaves_the_lock_of_duckdb(home: Home, tmp_path: Path) -> None:
 # -- Damaged backups -----------------------------------------------------------------------
 
 
-@pytest.fixture
-def backup(home: Home, tmp_path: Path) -> Path:
-    """A backup of a store that has consumed two of four segments."""
+@pytest.fixture(scope="module")
+def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a data directory that has consumed two of four segments, and its backup."""
+    place = tmp_path_factory.mktemp("backed up")
+    home = Home(place / "data")
     home.create()
     with subscribed(home.database) as engine, Spool(home.spool) as spool:
         for number in range(2):
@@ -212,10 +214,17 @@ def backup(home: Home, tmp_path: Path) -> Path:
         for number in range(2, 4):
             spool.append(batch(number), number)
         with closing(engine.store()) as store:
-            made = back_up(store, tmp_path / "backup.tar", home.spool)
+            made = back_up(store, place / "backup.tar", home.spool)
     assert [Path(name).stem for name in made.segments] == [f"{n:012d}" for n in (3, 4)]
     assert made.position == 2
-    return tmp_path / "backup.tar"
+    return place
+
+
+@pytest.fixture
+def backup(home: Home, backed_up: Path) -> Path:
+    """A backup of the data directory `home`, which lies beside it."""
+    shutil.copytree(backed_up, home.path.parent, dirs_exist_ok=True)
+    return home.path.parent / "backup.tar"
 
 
 def rewritten(path: Path, change: Callable[[dict[str, bytes]], object]) -> None:
@@ -522,18 +531,25 @@ def test_a_restore_that_is_killed_leaves_the_old_store_or_none(
 # -- Accepting what is there ---------------------------------------------------------------
 
 
-@pytest.fixture
-def killed(home: Home, tmp_path: Path) -> Home:
-    """A data directory as a kill leaves it, with commits 2 to 4 in the log only."""
+@pytest.fixture(scope="module")
+def left(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a kill leaves of a data directory, with commits 2 to 4 in the log only."""
+    home = Home(tmp_path_factory.mktemp("alive") / "data")
     home.create()
     subscribed(home.database).close()
-    place = Home(tmp_path / "killed")
+    place = tmp_path_factory.mktemp("left") / "data"
     with xscl.Engine(home.database) as engine:
         append(home, *range(3))
         with Spool(home.spool, read_only=True) as spool:
             DirectConsumer(spool, EngineSink(engine), batch=1).run_once()
-        shutil.copytree(home.path, place.path)
+        shutil.copytree(home.path, place)
     return place
+
+
+@pytest.fixture
+def killed(left: Path, tmp_path: Path) -> Home:
+    """A data directory as a kill leaves it."""
+    return Home(shutil.copytree(left, tmp_path / "killed"))
 
 
 @pytest.mark.parametrize("log", ["removed", "damaged", "sound"])

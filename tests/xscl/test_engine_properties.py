@@ -11,7 +11,6 @@ plant faults in the oracle's queries that the comparison must find.
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -21,10 +20,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import HealthCheck, Phase, example, given, settings
+from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 import xscl
+from tests.examples import examples
 from tests.joining import in_database
 from tests.oracle import Match, arrivals, matches, predicate_variables, replay
 from tests.strategies import (
@@ -61,13 +61,6 @@ from xscl.xpath.portions import Part, portion_of, read_portion, texts_of, write_
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 ONE_BATCH, ONE_BY_ONE = (False,), (True,)
-
-
-def _examples(number: int) -> settings:
-    """Return settings for so many examples, or XSCL_EXAMPLES times as many (soaks)."""
-    number *= int(os.environ.get("XSCL_EXAMPLES", "1"))
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    return settings(max_examples=number, deadline=None, suppress_health_check=slow)
 
 
 # -- What the engine delivers ----------------------------------------------------------------
@@ -383,7 +376,7 @@ def _changes() -> Case:
     return Case((d1, Subscribe(_same_text()), d2, changed, d3, Unsubscribe("Q"), d4))
 
 
-@_examples(60)
+@examples(30)
 @given(case=cases(), cuts=CUTS)
 @example(case=_late(), cuts=[False])
 def test_engine_equals_oracle(case: Case, cuts: list[bool]) -> None:
@@ -391,7 +384,7 @@ def test_engine_equals_oracle(case: Case, cuts: list[bool]) -> None:
     _agrees(run(case, cuts), case)
 
 
-@_examples(45)
+@examples(22)
 @given(case=histories(), cuts=CUTS)
 @example(case=_changes(), cuts=[False])
 def test_engine_equals_oracle_while_people_come_and_go(case: Case, cuts: list[bool]) -> None:
@@ -399,7 +392,7 @@ def test_engine_equals_oracle_while_people_come_and_go(case: Case, cuts: list[bo
     _agrees(run(case, cuts), case)
 
 
-@_examples(12)
+@examples(6)
 @given(case=cases(), cuts=CUTS)
 def test_output_does_not_depend_on_batch_cuts(case: Case, cuts: list[bool]) -> None:
     _count(case)
@@ -408,7 +401,7 @@ def test_output_does_not_depend_on_batch_cuts(case: Case, cuts: list[bool]) -> N
     _agrees(run(case, cuts), case)
 
 
-@_examples(15)
+@examples(8)
 @given(pair=shuffles(), cuts=CUTS)
 def test_output_does_not_depend_on_order_of_arrival_within_lateness(
     pair: tuple[Case, Case], cuts: list[bool]
@@ -420,7 +413,7 @@ def test_output_does_not_depend_on_order_of_arrival_within_lateness(
     _agrees(found, in_order)
 
 
-@_examples(12)
+@examples(6)
 @given(case=cases(), data=st.data())
 def test_output_does_not_depend_on_the_order_of_subscribing(
     case: Case, data: st.DataObject
@@ -431,7 +424,7 @@ def test_output_does_not_depend_on_the_order_of_subscribing(
     assert frozenset(run(other)) == frozenset(run(case))
 
 
-@_examples(8)
+@examples(4)
 @given(case=histories(), cuts=CUTS, data=st.data())
 def test_a_file_closed_and_opened_again_changes_nothing(
     case: Case, cuts: list[bool], data: st.DataObject
@@ -480,7 +473,7 @@ class Elsewhere(xscl.Engine):
         return [Part(portion, place) for place in range(len(documents))]
 
 
-@_examples(15)
+@examples(8)
 @given(
     case=histories(),
     cuts=CUTS,
@@ -611,21 +604,22 @@ def fixed() -> list[tuple[Case, Counter[Match]]]:
     """Return the same few cases on every run, each with what the engine delivers."""
     made = [_sensitive()]
 
-    @settings(_examples(20), derandomize=True, database=None, phases=[Phase.generate])
+    @settings(examples(10), derandomize=True, database=None, phases=[Phase.generate])
     @given(cases())
     def collect(case: Case) -> None:
         made.append(case)
 
     collect()
-    return [(case, Counter(d.match for d in run(case, ONE_BATCH))) for case in made]
+    found = [(case, Counter(d.match for d in run(case, ONE_BATCH))) for case in made]
+    assert all(matches(case.events, case.lateness) == delivered for case, delivered in found)
+    return found
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
 def test_planted_fault_is_found(
     fixed: list[tuple[Case, Counter[Match]]], fault: Callable[[Query], Query]
 ) -> None:
-    assert all(matches(case.events, case.lateness) == found for case, found in fixed)
-    assert sum(_faulty(case, fault) != found for case, found in fixed) > 0
+    assert any(_faulty(case, fault) != found for case, found in fixed)
 
 
 # -- Worth of the cases (last, when the properties have run) -----------------------------------
@@ -641,7 +635,7 @@ def test_at_least_a_third_of_the_subscriptions_had_matches() -> None:
 def more() -> None:
     """Count further cases of the same strategies, by the oracle alone: rare features need many."""
 
-    @settings(_examples(300), derandomize=True, database=None, phases=[Phase.generate])
+    @settings(examples(120), derandomize=True, database=None, phases=[Phase.generate])
     @given(cases() | histories())
     def count(case: Case) -> None:
         _count(case)

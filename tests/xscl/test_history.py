@@ -13,9 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies as simple
+from tests.examples import examples
 from tests.strategies import Push
 from tests.whole import strategies as drawn
-from tests.whole.test_engine import _document, _examples
+from tests.whole.test_engine import _document
 from tests.xscl.test_why_properties import play
 from xscl import Document, Engine, Match, QueryError, XsclError, history
 from xscl.errors import Stopping, UnknownSubscription
@@ -82,13 +83,14 @@ def delivered(query: str, pushed: Sequence[Document], lateness: Mapping[str, int
         return found(engine.matches())
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_query_finds_what_it_would_have_matched(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cases = Counter[bool]()
 
-    @_examples(8)
+    @examples(8)
     @given(KINDS[kind], st.sampled_from((1, 2, 1_000)))
     def property_holds(case: Any, batch: int) -> None:
         monkeypatch.setattr(history, "BATCH", batch)
@@ -110,11 +112,12 @@ def test_a_query_finds_what_it_would_have_matched(
     assert 3 * cases[True] >= cases.total()
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("waiting", [False, True])
 def test_a_subscription_finds_what_it_was_given(waiting: bool) -> None:
     cases = Counter[bool]()
 
-    @_examples(8)
+    @examples(8)
     @given(drawn.published(waiting=waiting))
     def property_holds(case: Any) -> None:
         with Engine() as engine:

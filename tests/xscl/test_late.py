@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xscl
+from tests.examples import examples
 from tests.oracle import Row, _in_time, _registrations, _still_kept, arrivals, replay
 from tests.strategies import (
     Block,
@@ -145,7 +146,7 @@ def expected(case: Case) -> Missed:
     return found
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(histories())
 def test_who_may_have_missed_a_document_is_told_by_the_definition(case: Case) -> None:
     with happened(case) as engine:
@@ -158,7 +159,7 @@ def by_time(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return plain([e.subscription for e in events if isinstance(e, Subscribe)], documents)
 
 
-@settings(max_examples=15)
+@examples(8)
 @given(cases(), st.randoms(use_true_random=False))
 def test_a_match_lost_to_the_order_of_arrival_is_told_by_its_last_document(
     case: Case, dice: random.Random

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -19,18 +20,28 @@ def store() -> Iterator[Store]:
     opened.close()
 
 
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Store]:
+    """A store for all cases of the property, each of which has queries of its own."""
+    opened = Store(None)
+    yield opened
+    opened.close()
+
+
+NUMBERS = count()
+
+
 @given(st.lists(st.tuples(st.sampled_from("pq"), st.integers(0, 20)), max_size=30))
-def test_each_batch_is_new_once_in_whatever_order(batches: list[tuple[str, int]]) -> None:
-    store = Store(None)
-    try:
-        ledger, seen = Ledger(store), set[tuple[str, int]]()
-        for query, number in batches:
-            assert ledger.enter(Batch(query, number)) == ((query, number) not in seen)
-            seen.add((query, number))
-        for query in "pq":
-            assert ledger.last(query) == max((n for q, n in seen if q == query), default=None)
-    finally:
-        store.close()
+def test_each_batch_is_new_once_in_whatever_order(
+    shared: Store, batches: list[tuple[str, int]]
+) -> None:
+    ledger, case, seen = Ledger(shared), next(NUMBERS), set[tuple[str, int]]()
+    for name, number in batches:
+        query = f"{name}{case}"
+        assert ledger.enter(Batch(query, number)) == ((query, number) not in seen)
+        seen.add((query, number))
+    for query in (f"p{case}", f"q{case}"):
+        assert ledger.last(query) == max((n for q, n in seen if q == query), default=None)
 
 
 def test_what_is_far_below_the_last_was_seen_and_its_rows_go(store: Store) -> None:

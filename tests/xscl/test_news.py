@@ -6,10 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from feeds.parse import parse_feed
+from tests.examples import examples
 from tests.xscl.scripted import HOUR, placed, reply, rss, serving
 from xscl.feed import Feed
 from xscl.followed import Count
@@ -37,7 +38,7 @@ def test_an_item_that_has_left_is_marked_and_comes_back_as_known() -> None:
     assert (seen["one"].left, seen["two"].left) == (None, 4)
 
 
-@settings(max_examples=60)
+@examples(25)
 @given(
     st.lists(st.sets(st.integers(0, 40), max_size=12), min_size=5, max_size=40),
     st.integers(0, 9),

@@ -8,10 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import xscl
+from tests.examples import examples
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.match import Match
 from xscl.pages import LAST
@@ -79,7 +80,7 @@ def test_each_subscription_has_matches(kept: Kept, name: str) -> None:
 BOUND = st.integers(0, 700)
 
 
-@settings(max_examples=60)
+@examples(25)
 @given(
     name=st.sampled_from([*QUERIES, *LATER]),
     after=BOUND,
@@ -99,7 +100,7 @@ def test_page_is_the_filter_of_all(
     assert page.more == (len(wanted) > limit)
 
 
-@settings(max_examples=30)
+@examples(15)
 @given(
     names=st.sets(st.sampled_from([*QUERIES, *LATER]), min_size=1),
     start=st.tuples(BOUND, st.integers(0, 10)),

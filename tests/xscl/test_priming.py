@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from feeds.documents import Document
+from tests.examples import examples
 from xscl.engine import Engine
 from xscl.errors import NameTaken, QueryError, XsclError
 
@@ -49,7 +50,7 @@ def delivered(engine: Engine, name: str) -> set[tuple[object, ...]]:
     return {(match.id, match.t0, match.t1, match.xml()) for match in found}
 
 
-@settings(max_examples=15, deadline=None)
+@examples(8)
 @given(
     histories(),
     st.sampled_from(QUERIES),

@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
+from tests.examples import examples
 from xscl.engine import Engine
 from xscl.errors import DocumentError, XsclError
 
@@ -81,7 +82,7 @@ def prepared(path: Path) -> Engine:
     return engine
 
 
-@settings(max_examples=2, deadline=None)
+@examples(2)
 @given(ACTIONS)
 def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -10,10 +10,11 @@ from itertools import product
 from typing import Any, TypeAlias
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from lxml import etree
 
+from tests.examples import examples
 from xscl.language.parser import parse
 from xscl.language.syntax import (
     And,
@@ -398,11 +399,12 @@ PREDICATES: st.SearchStrategy[Predicate] = st.recursive(
 )
 
 
+@pytest.mark.hypothesis
 def test_it_equals_a_naive_evaluation() -> None:
     seen: Counter[str] = Counter()
 
     @given(PREDICATES, nodes(), nodes())
-    @settings(max_examples=1_000)
+    @examples(500, counted=True)
     def check(predicate: Predicate, x: Item | None, y: Item | None) -> None:
         row = {"x": x, "y": y}
         expected = naive(predicate, row)

@@ -15,9 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.strategies import Push, Unsubscribe
 from tests.whole.queries import Case
-from tests.whole.test_engine import CUTS, KINDS, Player, _examples, agrees
+from tests.whole.test_engine import CUTS, KINDS, Player, agrees
 from tests.xscl.test_cli import failed
 from tests.xscl.test_relational import FLAT, flat
 from xscl import Document, Engine, Match, QueryError, XsclError, documents, forgetting, pushing
@@ -111,11 +112,12 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "TREES", 1)  # what is read is read from its text
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
     cases = Counter[str]()
 
-    @_examples(5)
+    @examples(5)
     @given(KINDS[kind], CUTS, RETENTIONS)
     def property_holds(case: Case, cuts: list[bool], retention: Retention) -> None:
         player, left = run(case, cuts, retention)
@@ -130,9 +132,10 @@ def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
     assert cases["matches"], cases
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", ["chains", "mixes", "published", "published in time"])
 def test_a_file_forgets_as_well(kind: str, eager: None) -> None:
-    @_examples(2)
+    @examples(2)
     @given(KINDS[kind], CUTS, RETENTIONS, st.integers(0, 8))
     def property_holds(case: Case, cuts: list[bool], retention: Retention, pause: int) -> None:
         player, left = run(case, cuts, retention, pause)
@@ -151,13 +154,14 @@ def _told_apart(case: Case) -> Case:
     return replace(case, events=tuple(events))
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_forgetting_identities_changes_no_match_of_documents_that_come_once(
     kind: str, eager: None
 ) -> None:
     cases = Counter[str]()
 
-    @_examples(3)
+    @examples(3)
     @given(KINDS[kind], CUTS, RETENTIONS, st.sampled_from((0, 1, 2)))
     def property_holds(case: Case, cuts: list[bool], retention: Retention, age: int) -> None:
         case = _told_apart(case)

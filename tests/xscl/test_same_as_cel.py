@@ -26,6 +26,7 @@ import xscl
 from cep_core import algebra
 from cep_core.expressions import FUNCTIONS, Constant, Expression, Parameter, rewrite
 from cep_core.languages import LANGUAGES
+from tests.examples import examples
 
 Kind: TypeAlias = Literal[
     "NEXT", "NEXT NEXT", "NEXT (NEXT)", "FOLD", "JOIN", "FOLLOWED BY", "NOT FOLLOWED BY"
@@ -351,7 +352,6 @@ def cases(draw: st.DrawFn, kind: Kind) -> Case:
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
-_CASES = settings(max_examples=15, deadline=None, suppress_health_check=_SLOW)
 
 
 def differ(case: Case, other: Case) -> bool:
@@ -363,11 +363,12 @@ def differ(case: Case, other: Case) -> bool:
     )
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_xscl_finds_what_cel_finds(kind: Kind) -> None:
     seen = Counter[str]()
 
-    @_CASES
+    @examples(8, counted=True)
     @given(cases(kind))
     def same(case: Case) -> None:
         assert not differ(case, case), (by_xscl(case), by_cel(case))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from xscl.compile import compile_query
 from xscl.errors import QueryError
 from xscl.language.constants import MOST, marks, split
@@ -58,7 +59,7 @@ def filled(form: str, values: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@settings(max_examples=40)
+@examples(20)
 @given(cases=st.lists(constants(), min_size=1, max_size=4))
 def test_a_shape_gives_what_the_query_itself_gives(
     form: str, cases: list[dict[str, object]]

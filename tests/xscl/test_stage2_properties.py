@@ -5,18 +5,18 @@ from __future__ import annotations
 from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import xscl
 from templates import columns, lending, processor, valuejoins
+from tests.examples import examples
 from tests.joining import in_database
 from tests.oracle import matches
 from tests.strategies import Case, cases
 from tests.xscl.test_engine_properties import run
 
 CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
-few = settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
 
 
 def agrees(case: Case, cuts: list[bool]) -> None:
@@ -25,7 +25,7 @@ def agrees(case: Case, cuts: list[bool]) -> None:
     assert set(found) == set(matches(case.events, case.lateness))
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@examples(15)
 @given(case=cases(), cuts=CUTS, database=st.booleans(), long=st.sampled_from((0, 1, 32)))
 def test_joining_by_what_drives_and_in_parts(
     case: Case, cuts: list[bool], database: bool, long: int
@@ -37,7 +37,7 @@ def test_joining_by_what_drives_and_in_parts(
         agrees(case, cuts)
 
 
-@few
+@examples(8)
 @given(case=cases(), cuts=CUTS)
 def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -48,7 +48,7 @@ def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) ->
         agrees(case, cuts)
 
 
-@few
+@examples(8)
 @given(case=cases(), cuts=CUTS)
 def test_algorithm_1(case: Case, cuts: list[bool]) -> None:
     with pytest.MonkeyPatch.context() as patch:

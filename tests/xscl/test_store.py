@@ -19,6 +19,7 @@ import duckdb
 import pytest
 
 import xscl
+from xscl import claim
 from xscl import store as store_module
 from xscl.errors import StoreError
 from xscl.mark import NEW, UNFINISHED, Seen, mark_path, read_mark, write_mark
@@ -42,9 +43,15 @@ def document(number: int, text: str = "") -> xscl.Document:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(closed: Path, tmp_path: Path) -> Path:
     """A store that was closed in order after some pushes."""
-    path = tmp_path / "state.duckdb"
+    return copied(closed, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store of which each test has a copy."""
+    path = tmp_path_factory.mktemp("closed") / "state.duckdb"
     with xscl.Engine(path) as engine:
         engine.subscribe("twice", TWICE)
         for number in range(3):
@@ -53,17 +60,25 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def killed(path: Path, tmp_path: Path) -> Path:
+def killed(abandoned: Path, tmp_path: Path) -> Path:
     """A store as a kill leaves it: what was committed last is in the log only."""
+    return copied(abandoned, tmp_path / "killed")
+
+
+@pytest.fixture(scope="module")
+def abandoned(closed: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The store left by a kill of which each test has a copy."""
+    folder = tmp_path_factory.mktemp("abandoned")
+    path = copied(closed, folder / "alive")
     with xscl.Engine(path) as engine:
         for number in range(3, 6):
             engine.push(document(number))
-        return copied(path, tmp_path / "killed")
+        return copied(path, folder / "killed")
 
 
 def copied(path: Path, directory: Path) -> Path:
     """Copy all files of a store to another directory."""
-    directory.mkdir()
+    directory.mkdir(exist_ok=True)
     for file in path.parent.glob(f"{path.name}*"):
         shutil.copy(file, directory)
     return directory / path.name
@@ -174,8 +189,10 @@ def test_whenever_its_making_is_killed_the_next_start_completes_it(tmp_path: Pat
 def test_a_making_that_broke_off_in_the_headers(path: Path, left: int) -> None:
     write_mark(path, Seen("anid", NEW))
     os.truncate(path, left)
+    claimed = set(claim._open)
     with closing(Store(path)) as store:
         assert store.seen() == Seen("anid", 1)
+    assert claim._open == claimed
 
 
 def columns(store: Store) -> list[tuple[object, ...]]:

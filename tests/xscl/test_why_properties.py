@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import xscl
 from tests import strategies as simple
+from tests.examples import examples
 from tests.strategies import Doc, Push, Unsubscribe
 from tests.whole import strategies as drawn
-from tests.whole.test_engine import _examples
 from xscl.compile import CompiledQuery, compile_query
 from xscl.language.normalform import Absent, Form, Scan, components
 from xscl.why import NONE
@@ -106,7 +106,7 @@ def check(kind: str, number: int) -> None:
     """Compare `why` with what was delivered; matches and other documents both occur."""
     said = {True: 0, False: 0}
 
-    @_examples(number)
+    @examples(number)
     @given(KINDS[kind], st.integers(0, 1 << 20))
     def property_holds(case: Any, seed: int) -> None:
         chance = random.Random(seed)
@@ -129,6 +129,7 @@ def check(kind: str, number: int) -> None:
     assert min(said.values()) * 5 >= number, said
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_why_says_what_the_engine_delivered(kind: str) -> None:
     check(kind, 8)

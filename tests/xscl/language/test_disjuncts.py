@@ -6,9 +6,10 @@ from collections import Counter
 from itertools import combinations, product
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from xscl.errors import QueryError
 from xscl.language.disjuncts import MAX_DISJUNCTS, Literal, disjuncts
 from xscl.language.parser import parse
@@ -204,11 +205,12 @@ def holds(literal: Literal, facts: tuple[bool, ...]) -> bool:
     return truth(literal.atom, facts) is literal.positive
 
 
+@pytest.mark.hypothesis
 def test_the_truth_value_is_kept() -> None:
     seen: Counter[str] = Counter()
 
     @given(PREDICATES)
-    @settings(max_examples=300)
+    @examples(120, counted=True)
     def check(predicate: Predicate) -> None:
         form = disjuncts(predicate)
         results = [

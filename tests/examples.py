@@ -1,0 +1,26 @@
+"""How many cases properties are tried with.
+
+In a run of all tests few, so that it ends within ten minutes. XSCL_EXAMPLES=5 in the environment
+stands for five times as many, and `make test-slow` tries every property so.
+"""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+MORE = int(os.environ.get("XSCL_EXAMPLES", "1"))
+USUAL = 50
+"""Cases of a property that says nothing itself."""
+
+
+def examples(number: int, *, counted: bool = False) -> settings:
+    """Return settings for so many cases, or XSCL_EXAMPLES times as many.
+
+    `counted` is for properties that also say in how many of their cases something happens: few
+    cases are the same in every run then, as chance would fail such a property now and then.
+    """
+    slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    usual = settings(max_examples=number * MORE, deadline=None, suppress_health_check=slow)
+    return settings(usual, derandomize=True) if counted and MORE == 1 else usual
