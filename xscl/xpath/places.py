@@ -109,18 +109,9 @@ class Place:
         return children
 
     def bundled(self) -> Bundle:
-        """Return what is asked for wherever the place matches."""
+        """Return what stands for all that is asked for at the place and below it."""
         if self.bundle is None:
-            places = [self]
-            for place in places:
-                places.extend(
-                    place.children.values() if isinstance(place.children, dict) else place.children
-                )
-            entries = [entry for place in places for entry in place.entries]
-            self.bundle = Bundle(
-                tuple(entry for entry in entries if entry.derived is None),
-                tuple(entry for entry in entries if entry.derived is not None),
-            )
+            self.bundle = Bundle()
         return self.bundle
 
     def path_from(self, ancestor: Place) -> tuple[Place, ...]:
@@ -166,12 +157,10 @@ class Entry:
     alone: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Bundle:
-    """What is asked for at a place and below it, where nothing more is demanded of values."""
+    """Stands for what is asked for at a place and below it, as long as that stays the same."""
 
-    entries: tuple[Entry, ...]
-    derived: tuple[Entry, ...]
+    __slots__ = ()
 
 
 @dataclass(slots=True, eq=False)

@@ -10,14 +10,15 @@ from lxml import etree
 
 from xscl.language.parser import parse_block
 from xscl.language.syntax import Block, Condition
-from xscl.xpath import shred, substrings
+from xscl.xpath import substrings, walk
 from xscl.xpath.atoms import demanded, plan
 from xscl.xpath.intervals import Interval, Intervals
 from xscl.xpath.navigate import holds
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.shape import Shapes
-from xscl.xpath.shred import Columns, run
+from xscl.xpath.shred import Columns
 from xscl.xpath.substrings import Substrings
+from xscl.xpath.walk import run
 
 
 def conditions(text: str) -> tuple[Condition, ...]:
@@ -79,14 +80,14 @@ def test_blocks_that_cannot_match_are_not_tried(monkeypatch: pytest.MonkeyPatch)
             automaton.add(100 * place + number, block, block, valued=True)
     tried: list[Condition] = []
 
-    def counted(self: shred.Walk, condition: Condition, node: int) -> bool:
+    def counted(self: walk.Walk, condition: Condition, node: int) -> bool:
         tried.append(condition)
         return holds(condition, self.item(node))
 
-    monkeypatch.setattr(shred.Walk, "_tried", counted)
-    walk = run(automaton, ("S",), etree.fromstring("<r><a><b>3</b><c/></a><a><b>v</b></a></r>"))
-    assert walk is not None
-    assert walk.hits == {}
+    monkeypatch.setattr(walk.Walk, "_tried", counted)
+    none = run(automaton, ("S",), etree.fromstring("<r><a><b>3</b><c/></a><a><b>v</b></a></r>"))
+    assert none is not None
+    assert none.hits == {}
     assert tried == []
     found = run(automaton, ("S",), etree.fromstring("<r><a><b>u1007</b></a></r>"))
     assert found is not None
