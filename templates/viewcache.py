@@ -73,7 +73,7 @@ class ViewCache(Kept):
         self._lender = lender
         self._budget = budget
         self._dropped = Dropped()
-        self.fetches = 0
+        self.fetches = 0  # from the database, of what had been dropped
         self._read()
 
     @property
