@@ -5,12 +5,13 @@ index finds those of a value, another those of a document, so a batch costs
 what it meets, not what is kept.  The database has the same rows, and is the
 truth: after a restart or a failure they are read from there.
 
-A row takes 21 bytes, 12 more in the index of values; a document 72.
+A row takes 21 bytes, 12 more in the index of values; a document 76.  If that is too much a part
+of it may be dropped (`templates.viewcache`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -35,13 +36,20 @@ DOCUMENT: Mapping[str, npt.DTypeLike] = {
     "rank": np.int64,
     "base": np.int64,
     "end": np.int64,  # the row after the document's last one
+    "touched": np.int32,  # the turn in which it was met last
 }
+ROW_BYTES, DOCUMENT_BYTES = 33, 76
 
 
 class Kept:
     """The bindings that later documents may meet, found by value and by document."""
 
     def __init__(self) -> None:
+        self.turn = 0
+        self.clear()
+
+    def clear(self) -> None:
+        """Have nothing."""
         self._rows = Growing(ROW)
         self._documents = Growing(DOCUMENT)
         self._by_value = Runs()
@@ -70,7 +78,8 @@ class Kept:
         slots = np.arange(first, first + len(starts))
         slot = np.repeat(slots, np.diff(np.append(starts, len(doc))))
         self._rows.extend({**columns, "slot": slot})
-        self._documents.extend({**chosen(columns, starts), "end": ends})
+        touched = np.full(len(starts), self.turn, np.int32)
+        self._documents.extend({**chosen(columns, starts), "end": ends, "touched": touched})
         self._index(before, first)
 
     # -- Finding ---------------------------------------------------------------------------
@@ -109,7 +118,30 @@ class Kept:
         """Return of all rows the pairs of variables, and the times."""
         return self._rows["pair"], self._documents["ts"][self._rows["slot"]]
 
+    def has_documents(self, docs: Column) -> Column:
+        """Return for each of some documents whether it has rows."""
+        found: Column = self._by_doc.counts(docs, docs) > 0
+        return found
+
+    def _touch(self, rows: Column) -> None:
+        """Note that the documents of some rows were met."""
+        self._documents["touched"][self._rows["slot"][rows]] = self.turn
+
     # -- Forgetting ------------------------------------------------------------------------
+
+    def drop_oldest(self, fitting: Callable[[Column], int]) -> Column:
+        """Drop the documents that were met longest ago; return the values of their rows.
+
+        `fitting` says how many may stay, given how many rows each has, the latest one first.
+        """
+        latest = np.lexsort((self._documents["doc"], self._documents["touched"]))[::-1]
+        sizes = np.diff(self._documents["end"], prepend=0)
+        stays = np.zeros(self._documents.size, np.bool_)
+        stays[latest[: fitting(sizes[latest])]] = True
+        row_stays = stays[self._rows["slot"]]
+        gone: Column = self._rows["key"][~row_stays & self._rows["valued"]]
+        self._only(np.flatnonzero(row_stays))
+        return gone
 
     def forget(self, keeps: Column, clock: int) -> None:
         """Forget rows older than their pair of variables is kept, by its number, before a clock.

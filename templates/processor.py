@@ -23,7 +23,6 @@ from templates.columns import Column, Columns, TooManyRows, columns_of, distinct
 from templates.conjunctive import Base, filter_query, query_over_base, query_over_views
 from templates.inmemory import Touched, answers, filtered, several
 from templates.joingraph import JoinGraph
-from templates.kept import Kept
 from templates.leaving import Leaving
 from templates.lending import Lender
 from templates.members import Members
@@ -31,6 +30,7 @@ from templates.registry import Registry, r_t
 from templates.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
 from templates.valuejoins import Pass
 from templates.values import Hash, Values, keys_of
+from templates.viewcache import ViewCache
 from templates.views import BACKWARD, FORWARD, JOINS, Views, make_several, written_order
 
 FEW_ROWS = 4096
@@ -73,6 +73,7 @@ class Processor:
 
     With `views` the queries run over R_vj, made from R_L and R_R (Algorithm 4),
     without over R_bin and R_doc (Algorithm 1); the results are the same.
+    `budget` is how many bytes of the join state may be in memory; None: all of it.
     """
 
     def __init__(
@@ -82,14 +83,16 @@ class Processor:
         *,
         views: bool = True,
         hashed: Hash = keys_of,
+        budget: int | None = None,
     ) -> None:
+        self._budget = budget
         self._connection = connection
         self.lender = Lender(connection)
         self._registry = registry
         self._views = views
         self._values = Values(connection, self.lender, hashed)
         self._made: dict[Views, list[Columns]] = {}  # R_vj of the last push
-        self._loaded: Kept | None = None
+        self._loaded: ViewCache | None = None
         self._leaving: Leaving | None = None  # made when it is next asked for
         connection.execute("RESET disabled_optimizers")  # which a failure may have left set
         self._latest: int | None = None  # time of the latest document that was joined
@@ -97,13 +100,16 @@ class Processor:
         self._lend_batch(*_nothing())
 
     @property
-    def _kept(self) -> Kept:
+    def _kept(self) -> ViewCache:
         """What is kept, read from the database when it is first needed."""
         if self._loaded is None:
-            self._loaded = Kept()
-            query = "SELECT * EXCLUDE (first) FROM state.binding"
-            self._loaded.add(self._connection.sql(query).to_arrow_table())
+            self._loaded = ViewCache(self._connection, self.lender, self._budget)
         return self._loaded
+
+    @property
+    def bytes_in_memory(self) -> int:
+        """How many bytes of the join state are in memory."""
+        return 0 if self._loaded is None else self._loaded.nbytes
 
     def reload(self) -> int:
         """Read what is kept again, after a rollback of the caller's; return how many rows it is."""
@@ -119,6 +125,8 @@ class Processor:
         `nodes` are the bindings of the template's output nodes in its order;
         rows are distinct.  doc1 and doc2 are the same for a join of one side.
         """
+        if self._loaded is not None:
+            self._loaded.trim()
         values = witnesses.values
         interned = self._values.intern(values["strVal"].to_pylist())
         bindings = _timed(witnesses, interned.keys)
@@ -355,7 +363,7 @@ class Processor:
 
     def _leaving_of(self, keeps: Column) -> Leaving:
         """Return when what is kept leaves."""
-        if self._views:
+        if self._views and self._kept.whole:
             pairs, times = self._kept.ages()
         else:
             found = self._connection.execute("SELECT pair, ts FROM state.binding").fetchnumpy()

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from templates.processor import Processor, Pushed
 from templates.registry import Registry
+from templates.viewcache import a_quarter
 from xscl.collector import paused, settle, unsettle
 from xscl.compile import compile_query
 from xscl.composites import Composite, Composites
@@ -50,7 +51,9 @@ class Assembly:
         views: bool = True,
         retention: Retention | None = None,
         workers: int = 0,
+        kept_memory: int | None = None,
     ) -> None:
+        self._kept_memory = a_quarter() if kept_memory is None else kept_memory
         self._store = Store(path)
         self._workers = Workers(workers)
         self._views = views
@@ -74,7 +77,12 @@ class Assembly:
     def _load(self) -> None:
         """Rebuild everything in memory from the store."""
         self._registry = Registry(self._store.connection)
-        self._processor = Processor(self._store.connection, self._registry, views=self._views)
+        self._processor = Processor(
+            self._store.connection,
+            self._registry,
+            views=self._views,
+            budget=self._kept_memory,
+        )
         self._documents = Documents(self._store)
         self._composites = Composites(self._store, self._documents)
         self._subscriptions = Subscriptions(self._store, self._registry)

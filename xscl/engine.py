@@ -25,4 +25,6 @@ class Engine(Reading):
     `retention` says how long to keep what no query needs: see `retain`.
     `workers` is the number of processes that help to shred large batches; each
     has a copy of the automaton, which is some kilobytes for each subscription.
+    `kept_memory` is how many bytes of the state that joins meet are in memory at most: the rest
+    is read from the store when it is met.  A quarter of the machine's memory, if not said.
     """

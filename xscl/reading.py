@@ -106,6 +106,11 @@ class Reading(Subscribing):
         return [(None if keep >= INFINITE else keep, count) for keep, count in kept]
 
     @property
+    def kept_bytes(self) -> int:
+        """How many bytes of the state that joins meet are in memory."""
+        return self._processor.bytes_in_memory
+
+    @property
     def pushed(self) -> Pushed | None:
         """What the last push brought: the same object as long as nothing was committed."""
         return self._pushed

@@ -48,7 +48,7 @@ from tests.benchmarks.harness import (
     timed_stages,
 )
 from xscl.collector import paused
-from xscl.xpath import portions, shred
+from xscl.xpath import portions, shred, walk
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.portions import Portion, portion_of, texts_of
 from xscl.xpath.tree import number_nodes
@@ -62,11 +62,11 @@ ONE_BY_ONE = 51  # blocks that come, and go, one by one
 
 STAGES = {
     "parse": (portions, "parse"),
-    "outline": (shred, "outline"),
-    "shape": (shred, "shape_of"),
-    "index": (shred.Walk, "search"),
-    "rows": (shred.Walk, "rows"),
-    "values": (shred.Walk, "text"),
+    "outline": (walk, "outline"),
+    "shape": (walk, "shape_of"),
+    "index": (walk.Walk, "search"),
+    "rows": (walk.Walk, "packed"),
+    "values": (walk.Walk, "text"),
     "tables": (shred.Columns, "tables"),
     "columns and other": (shred.Columns, "add"),
 }

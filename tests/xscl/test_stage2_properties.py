@@ -49,6 +49,18 @@ def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) ->
 
 
 @examples(8)
+@given(case=cases(), cuts=CUTS, budget=st.sampled_from((0, 1_000)), all_joins=st.booleans())
+def test_joining_what_was_dropped_from_memory(
+    case: Case, cuts: list[bool], budget: int, all_joins: bool
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(xscl, "Engine", partial(xscl.Engine, kept_memory=budget))
+        if not all_joins:
+            patch.setattr(valuejoins, "FEW", 0)
+        agrees(case, cuts)
+
+
+@examples(8)
 @given(case=cases(), cuts=CUTS)
 def test_algorithm_1(case: Case, cuts: list[bool]) -> None:
     with pytest.MonkeyPatch.context() as patch:

@@ -107,6 +107,8 @@ class _Figures(Collector):
             ("pushed_matches", pace.matches, "Matches that were found since the start"),
         ):
             yield CounterMetricFamily(f"xscl_{name}", what, value=value)
+        what = "Bytes of the state that joins meet in memory"
+        yield GaugeMetricFamily("xscl_kept_bytes", what, value=float(self._engine.kept_bytes))
         yield from _states("feeds", "Feeds by state", self.counted)
         yield from _states("endpoints", "Endpoints of deliveries by state", self.counted)
         yield from _states("dead_letters", "Matches that could not be delivered", self.counted)

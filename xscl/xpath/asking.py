@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from templates.relations import Pair
 from xscl.language.parser import parse_block
 from xscl.language.syntax import Block
-from xscl.xpath.nfa import Automaton, Place
+from xscl.xpath.nfa import Automaton
+from xscl.xpath.places import Place
 
 
 class _Blocks(dict[str, Block]):

@@ -1,203 +1,30 @@
 """One automaton for all tree patterns: common prefixes of all paths are one state.
 
 YFilter's idea (Diao and Franklin 2003): every chain of steps is a path of
-states, `//` keeps a state active for everything below.  The automaton is run
-as a lazily built deterministic one: a *configuration* stands for the states
-reached at a node, and the transition for a name is computed once.
+states (`xscl.xpath.places`), `//` keeps a state active for everything below.
+The automaton is run as a lazily built deterministic one (`xscl.xpath.transitions`).
 
-States know structure only.  Chains that differ in their conditions share their
-states, and are different `Place`s there; which of the places of a state match
-a node is found by an index of their conditions (`xscl.xpath.index`).
-
-A change costs what it touches.  A new edge takes away only the transitions that
-it may lead out of; and what else has been computed for a structure of
+A change costs what it touches: what has been computed for a structure of
 documents (`xscl.xpath.shape`) is brought up to date by the `log` of changes.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from xscl.language.syntax import Block, Condition, NameTest, Operand, Step
 from xscl.xpath.constants import Questions
 from xscl.xpath.index import Index
-from xscl.xpath.names import Key, Symbol, key_of, keys_of
-from xscl.xpath.structure import is_structural
+from xscl.xpath.names import Symbol
+from xscl.xpath.places import Configuration, Entry, Place, Spot, State
+from xscl.xpath.transitions import Transitions
 
 _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads to
 
-MEMO_LIMIT = 50_000  # transitions kept before the memory starts afresh
-MEMBERS_LIMIT = 5_000_000  # states in all configurations, likewise
-SEVERAL = 8  # children that are kept without a dictionary
 LOG_LIMIT = 1_000  # changes after which a structure is rather worked out again
-
-
-class State:
-    """A state: where a chain of axes and name tests leads, and what is asked for there.
-
-    `plain` is the place without conditions there and above, `spot` the places
-    that have conditions of their own, but none above.
-    """
-
-    __slots__ = (
-        *("below", "children", "configurations", "entries", "parent", "places"),
-        *("plain", "spot", "step"),
-    )
-
-    def __init__(self, parent: State | None, step: Step) -> None:
-        self.parent = parent
-        self.step = step
-        self.children: dict[Key, State] | None = None
-        self.below: dict[Key, State] | None = None  # the same behind `//`
-        self.plain: Place | None = None
-        self.spot: Spot | None = None
-        self.places = 0
-        self.entries = 0
-        self.configurations: list[Configuration] | None = None  # that it is in
-
-
-class Place:
-    """One step of a pattern: a state, the conditions there, and the place of the step before.
-
-    `plain` says that there are no conditions from here up, `structural` that
-    those which there are ask for the document's structure only.  The places
-    below a plain one are found by their states; those below another are here.
-    """
-
-    __slots__ = (
-        *("bundle", "children", "conditions", "deeper", "entries", "parent", "plain", "spots"),
-        *("state", "structural", "uses"),
-    )
-
-    def __init__(
-        self, state: State, parent: Place | None, conditions: tuple[Condition, ...]
-    ) -> None:
-        self.state = state
-        self.parent = parent
-        self.conditions = conditions
-        self.plain: bool = not conditions and (parent is None or parent.plain)
-        self.structural: bool = (parent is None or parent.structural) and all(
-            map(is_structural, conditions)
-        )
-        self.entries: tuple[Entry, ...] = ()
-        self.children: tuple[Place, ...] | dict[State, Place] = ()  # without own conditions
-        self.spots: tuple[Spot, ...] = ()
-        self.deeper = 0  # spots here and below
-        self.bundle: Bundle | None = None  # made when it is first asked for
-        self.uses = 0
-
-    def child(self, state: State) -> Place | None:
-        """Return the place of a state that is a child."""
-        if isinstance(self.children, dict):
-            return self.children.get(state)
-        return next((child for child in self.children if child.state is state), None)
-
-    def attach(self, child: Place) -> None:
-        """Take a place as a child."""
-        if not isinstance(self.children, dict):
-            self.children += (child,)
-            if len(self.children) <= SEVERAL:
-                return
-            self.children = {child.state: child for child in self.children}
-        self.children[child.state] = child
-
-    def detach(self, child: Place) -> None:
-        """Let a child go."""
-        if isinstance(self.children, dict):
-            del self.children[child.state]
-        else:
-            self.children = tuple(other for other in self.children if other is not child)
-
-    def deepen(self, by: int) -> None:
-        """Count a spot here, and so below all places above."""
-        place: Place | None = self
-        while place is not None:
-            place.deeper += by
-            place = place.parent
-
-    def children_at(self, states: Mapping[State, object]) -> Iterable[Place]:
-        """Return the children, without most of those whose state is none of these."""
-        children = self.children
-        if isinstance(children, dict):
-            return [children[state] for state in children.keys() & states.keys()]
-        return children
-
-    def bundled(self) -> Bundle:
-        """Return what is asked for wherever the place matches."""
-        if self.bundle is None:
-            places = [self]
-            for place in places:
-                places.extend(
-                    place.children.values() if isinstance(place.children, dict) else place.children
-                )
-            entries = [entry for place in places for entry in place.entries]
-            self.bundle = Bundle(
-                tuple(entry for entry in entries if entry.derived is None),
-                tuple(entry for entry in entries if entry.derived is not None),
-            )
-        return self.bundle
-
-    def path_from(self, ancestor: Place) -> tuple[Place, ...]:
-        """Return the places from this one up to, and without, an ancestor."""
-        path: list[Place] = []
-        place: Place | None = self
-        while place is not ancestor:
-            assert place is not None, "the first variable of a pair is above the second"
-            path.append(place)
-            place = place.parent
-        return tuple(path)
-
-
-class Spot:
-    """The places with conditions of one state below one place, by what they demand."""
-
-    __slots__ = ("parent", "places", "state", "structural", "valued")
-
-    def __init__(self, parent: Place, state: State) -> None:
-        self.parent = parent
-        self.state = state
-        self.places: dict[tuple[int, ...], Place] = {}  # by what conditions they have
-        self.structural: Index[Place] | None = None
-        self.valued: Index[Place] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A pair of variables whose bindings are wanted.
-
-    `distance` is the number of steps between the two where none is `//`, so
-    that the upper node is known at once.  With `derived` the second variable
-    stands for the values of that operand at the node, and so does the first,
-    if `alone`.
-    """
-
-    pair: int
-    first: Place
-    second: Place
-    distance: int | None
-    valued: bool
-    derived: Operand | None = None
-    alone: bool = False
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bundle:
-    """What is asked for at a place and below it, where nothing more is demanded of values."""
-
-    entries: tuple[Entry, ...]
-    derived: tuple[Entry, ...]
-
-
-@dataclass(slots=True, eq=False)
-class Configuration:
-    """The states reached at a node, and those that stay active below it."""
-
-    reached: tuple[State, ...]
-    active: tuple[State, ...]
-    next: dict[Symbol, Configuration] = field(default_factory=dict)
 
 
 Change: TypeAlias = "State | Entry | Spot | int"
@@ -492,107 +319,6 @@ class Automaton:
     def step(self, here: Configuration, symbol: Symbol) -> Configuration:
         """Return the configuration at a child or attribute of a node."""
         return here.next.get(symbol) or self._transitions.step(here, symbol)
-
-
-class Transitions:
-    """The edges between states, and the configurations that documents have met so far."""
-
-    def __init__(self) -> None:
-        self._configurations: dict[tuple[frozenset[int], frozenset[int]], Configuration] = {}
-        self._count = 0
-        self._members = 0
-        self._states = 0
-        self._dead = 0  # states that are unlinked, and may be in configurations
-
-    def edge(self, state: State, step: Step) -> tuple[State, bool]:
-        """Return the state that a step leads to, and whether there was none so far."""
-        edges = state.below if step.descendant else state.children
-        key = key_of(step.attribute, step.test)
-        known = None if edges is None else edges.get(key)
-        if known is not None:
-            return known, False
-        self._outdate(state, step.descendant, key)
-        target = State(state, replace(step, conditions=(), variable=None, derived=None))
-        if edges is None:
-            edges = {}
-            if step.descendant:
-                state.below = edges
-            else:
-                state.children = edges
-        edges[key] = target
-        self._states += 1
-        return target, True
-
-    def unlink(self, state: State) -> None:
-        """Take a state away; configurations may keep it, but nothing is asked for there."""
-        assert state.parent is not None, "no place of a stream's own state is ever left"
-        edges = state.parent.below if state.step.descendant else state.parent.children
-        assert edges is not None
-        del edges[key_of(state.step.attribute, state.step.test)]
-        if not edges and not state.step.descendant:
-            state.parent.children = None
-        self._states -= 1
-        self._dead += 1
-        if self._dead > self._states + LOG_LIMIT:
-            self._clear()
-
-    def _outdate(self, state: State, descendant: bool, key: Key) -> None:
-        """Forget the transitions that a new edge may change."""
-        for configuration in state.configurations or ():
-            if descendant and state.below is None:  # it was not active so far
-                configuration.active += (state,)
-                configuration.next.clear()
-                continue
-            for symbol in [s for s in configuration.next if key in keys_of(s)]:
-                del configuration.next[symbol]
-
-    def start(self, states: list[State]) -> Configuration:
-        return self._configuration(states, [s for s in states if s.below is not None])
-
-    def step(self, here: Configuration, symbol: Symbol) -> Configuration:
-        self._count += 1
-        if self._count > MEMO_LIMIT or self._members > MEMBERS_LIMIT:
-            self._clear()
-            here.next.clear()
-        there = here.next[symbol] = self._move(here, symbol)
-        return there
-
-    def _clear(self) -> None:
-        for configuration in self._configurations.values():
-            for state in (*configuration.reached, *configuration.active):
-                state.configurations = None
-        self._configurations.clear()
-        self._count = self._members = self._dead = 0
-
-    def _move(self, here: Configuration, symbol: Symbol) -> Configuration:
-        reached: dict[int, State] = {}
-        keys = keys_of(symbol)
-        for state in here.reached:
-            if state.children is not None:
-                for key in keys:
-                    if (target := state.children.get(key)) is not None:
-                        reached[id(target)] = target
-        for state in here.active:
-            assert state.below is not None, "an active state has edges behind `//`"
-            for key in keys:
-                if (target := state.below.get(key)) is not None:
-                    reached[id(target)] = target
-        active = {id(state): state for state in here.active}
-        active.update({key: state for key, state in reached.items() if state.below is not None})
-        return self._configuration(list(reached.values()), list(active.values()))
-
-    def _configuration(self, reached: list[State], active: list[State]) -> Configuration:
-        key = frozenset(map(id, reached)), frozenset(map(id, active))
-        found = self._configurations.get(key)
-        if found is None:
-            found = Configuration(tuple(reached), tuple(active))
-            self._configurations[key] = found
-            self._members += len(reached) + len(active)
-            for state in {*reached, *active}:
-                if state.configurations is None:
-                    state.configurations = []
-                state.configurations.append(found)
-        return found
 
 
 def _spot_of(place: Place, state: State) -> Spot | None:

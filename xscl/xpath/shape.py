@@ -9,9 +9,8 @@ a budget; and it learns the automaton's changes instead of being worked out anew
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -22,11 +21,12 @@ from xscl.language.syntax import Condition, Path
 from xscl.xpath.atoms import Constant
 from xscl.xpath.constants import Constants
 from xscl.xpath.index import Candidate
-from xscl.xpath.nfa import Automaton, Bundle, Configuration, Entry, Place, Spot, State
+from xscl.xpath.nfa import Automaton
+from xscl.xpath.places import Configuration, Entry, Place, Spot, State
+from xscl.xpath.rows import Remembered, bindings
 from xscl.xpath.structure import Outline, Structure
 
 BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered
-BUNDLES = 200_000  # bundles whose rows are remembered, of all shapes
 SEEN = 100_000  # outlines of which is known that they were met
 LEARNT = (
     10_000  # changes, beyond its size, after which a shape is made anew: it keeps what has gone
@@ -56,8 +56,8 @@ class Shape:
     """A structure on some streams, and what the automaton finds in it."""
 
     __slots__ = (
-        *("_matched", "_selected", "_streams", "_under", "bundles", "changes", "derived"),
-        *("found", "learned", "rows", "spots", "structure"),
+        *("_matched", "_selected", "_streams", "_under", "changes", "derived", "found"),
+        *("learned", "remembered", "rows", "spots", "structure", "wanted"),
     )
 
     def __init__(
@@ -72,7 +72,8 @@ class Shape:
         self._streams = streams
         self.changes = automaton.now
         self.learned = 0
-        self.bundles: Bundles | None = None  # only a shape that is remembered has them
+        self.remembered: Remembered | None = None  # rows: only if the shape is, too
+        self.wanted: dict[int, int] = {}  # nodes whose values packed rows want, with their places
         self.spots: list[tuple[Spot, Sequence[int]]] = []
         self.derived: dict[Entry, Sequence[int]] = {}
         self._matched: dict[Place, Sequence[int]] = {}
@@ -246,57 +247,6 @@ class Shape:
         return True
 
 
-def bindings(
-    entry: Entry,
-    nodes: Sequence[int],
-    parents: Sequence[int],
-    matching: Callable[[Place], Collection[int]],
-) -> Iterable[tuple[int, int]]:
-    """Return the bindings of a pair of variables, given the nodes that match the second."""
-    if entry.distance == 1:
-        return [(parents[node], node) for node in nodes]
-    if entry.distance == 0:
-        return [(node, node) for node in nodes]
-    return _far_bindings(entry, nodes, parents, matching)
-
-
-def _far_bindings(
-    entry: Entry,
-    nodes: Sequence[int],
-    parents: Sequence[int],
-    matching: Callable[[Place], Collection[int]],
-) -> Iterator[tuple[int, int]]:
-    if entry.distance is not None:
-        for node in nodes:
-            upper = node
-            for _ in range(entry.distance):
-                upper = parents[upper]
-            yield upper, node
-        return
-    path = [
-        (place.state.step.descendant, frozenset(matching(place.parent)))
-        for place in entry.second.path_from(entry.first)
-        if place.parent is not None
-    ]
-    for node in nodes:
-        uppers = {node}
-        for descendant, matched in path:
-            uppers = {u for lower in uppers for u in _above(lower, descendant, matched, parents)}
-        for upper in sorted(uppers):
-            yield upper, node
-
-
-def _above(node: int, descendant: bool, matched: Set[int], parents: Sequence[int]) -> Iterator[int]:
-    """Yield those of the matched nodes from which a step's axis leads to a node."""
-    above = parents[node]
-    while True:
-        if above in matched:
-            yield above
-        if above < 0 or not descendant:
-            return
-        above = parents[above]
-
-
 def _reached(
     automaton: Automaton, start: Configuration, structure: Structure
 ) -> dict[State, Sequence[int]]:
@@ -351,51 +301,6 @@ class _Names:
         raise AssertionError("structural places have no bounds")
 
 
-# -- Remembering ---------------------------------------------------------------------------
-
-Column: TypeAlias = "array[int]"
-Bundled: TypeAlias = tuple[Column, Column, Column, tuple[int, ...]]
-"""Rows of a bundle: pairs, firsts, seconds, and the nodes whose values are wanted, or -1."""
-
-
-class Bundles:
-    """The rows of bundles that matched at one node of some shape, as far as there is room."""
-
-    def __init__(self) -> None:
-        self._known: dict[Shape, dict[tuple[Bundle, int], Bundled]] = {}
-        self._count = 0
-        self._columns: dict[object, tuple[Column, Column, tuple[int, ...]]] = {}
-
-    def __len__(self) -> int:
-        return self._count
-
-    def rows(self, shape: Shape, bundle: Bundle, place: Place, node: int) -> Bundled:
-        """Return the rows of what is asked for at a place that matches a node."""
-        of_shape = self._known.get(shape)
-        known = None if of_shape is None else of_shape.get((bundle, node))
-        if known is None:
-            if self._count >= BUNDLES:
-                self._known.clear()
-                self._columns.clear()
-                self._count = 0
-            hits = {place: (node,)}
-
-            def matching(lower: Place) -> Sequence[int]:
-                return matches(shape, hits, lower)
-
-            parents = shape.structure.parents
-            pairs, firsts, seconds, wanted = columns(bundle.entries, parents, matching)
-            same = tuple(firsts), tuple(seconds), wanted  # as in many bundles
-            known = pairs, *self._columns.setdefault(same, (firsts, seconds, wanted))
-            self._known.setdefault(shape, {})[bundle, node] = known
-            self._count += 1
-        return known
-
-    def forget(self, shape: Shape) -> None:
-        """Keep nothing of a shape."""
-        self._count -= len(self._known.pop(shape, ()))
-
-
 def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> Sequence[int]:
     """Return the nodes that match a place, given those of places with conditions on values."""
     if place.structural:
@@ -406,23 +311,7 @@ def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> 
     return shape.under(place.state, matches(shape, hits, place.parent))
 
 
-def columns(
-    entries: Iterable[Entry],
-    parents: Sequence[int],
-    matching: Callable[[Place], Sequence[int]],
-) -> Bundled:
-    """Return the rows of entries."""
-    pairs: list[int] = []
-    firsts: list[int] = []
-    seconds: list[int] = []
-    wanted: list[int] = []
-    for entry in entries:
-        for first, second in bindings(entry, matching(entry.second), parents, matching):
-            pairs.append(entry.pair)
-            firsts.append(first)
-            seconds.append(second)
-            wanted.append(second if entry.valued else -1)
-    return array("i", pairs), array("i", firsts), array("i", seconds), tuple(wanted)
+# -- Remembering ---------------------------------------------------------------------------
 
 
 class Shapes:
@@ -435,7 +324,7 @@ class Shapes:
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, ...], Outline], tuple[Shape, int]] = {}
         self._seen: set[int] = set()
-        self._bundles = Bundles()
+        self._remembered = Remembered()
         self._size = 0
 
     def shape(
@@ -467,7 +356,7 @@ class Shapes:
     def _remember(self, key: tuple[tuple[str, ...], Outline], shape: Shape) -> None:
         """Keep a shape, and drop those kept longest if it is too much."""
         size = len(shape.structure) + len(shape.rows) + sum(map(len, shape.found.values()))
-        shape.bundles = self._bundles
+        shape.remembered = self._remembered
         self._known[key] = shape, size
         self._size += size
         while self._size > BUDGET:
@@ -475,7 +364,7 @@ class Shapes:
 
     def _forget(self, key: tuple[tuple[str, ...], Outline]) -> None:
         shape, size = self._known.pop(key)
-        self._bundles.forget(shape)
+        self._remembered.forget(shape)
         self._size -= size
 
 

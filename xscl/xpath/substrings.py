@@ -50,7 +50,8 @@ class Substrings:
         found = {word for word in self._recent if word in text}
         for automaton in self._built:
             found |= {word for _, word in automaton.iter(text)}
-        return found & self._live
+        known = sum(map(len, self._built)) + len(self._recent)
+        return found if known == len(self._live) else found & self._live
 
     def _build(self) -> None:
         """Put the newest words, and the automata that are not much larger, into one automaton."""

@@ -19,11 +19,12 @@ from tests.xscl.xpath.patterns import (
     reworded,
 )
 from xscl.language.unparse import unparse
-from xscl.xpath import index, nfa, shape, shred, substrings
+from xscl.xpath import index, nfa, rows, shape, shred, substrings, transitions
 from xscl.xpath.artefact import packed, unpacked
 from xscl.xpath.nfa import Automaton
-from xscl.xpath.shred import Columns, run
+from xscl.xpath.shred import Columns
 from xscl.xpath.tree import number_nodes
+from xscl.xpath.walk import run
 
 STREAMS = (("S",), ("S",), ("T",), ("S", "T"))
 Arrival = tuple[etree._Element, tuple[str, ...]]
@@ -37,17 +38,17 @@ def found(automaton: Automaton, arrivals: list[Arrival]) -> list[Counter[Witness
     bindings, values = columns.tables()
     texts = values["strVal"].to_pylist()
     sizes = [len(number_nodes(root).items) for root, _ in arrivals]
-    rows: list[Counter[Witness]] = [Counter() for _ in arrivals]
+    each: list[Counter[Witness]] = [Counter() for _ in arrivals]
     for row in bindings.to_pylist():
         text = None if row["value"] is None else texts[row["value"]]
         size = sizes[row["doc"]]
         first, second = (DERIVED if n >= size else n for n in (row["node1"], row["node2"]))
-        rows[row["doc"]][row["pair"], first, second, text] += 1
+        each[row["doc"]][row["pair"], first, second, text] += 1
     occurring = Counter(
-        text for of_one in rows for text in {w[3] for w in of_one if w[3] is not None}
+        text for of_one in each for text in {w[3] for w in of_one if w[3] is not None}
     )
     assert dict(zip(texts, values["docs"].to_pylist(), strict=True)) == occurring
-    return rows
+    return each
 
 
 def wanted(asked: dict[int, Asked], arrivals: list[Arrival]) -> list[Counter[Witness]]:
@@ -89,9 +90,9 @@ def history(seed: int) -> Iterator[tuple[Automaton, dict[int, Asked], list[Arriv
 
 
 LIMITS = (
-    *((index, "FEW"), (substrings, "RECENT"), (shape, "BUNDLES"), (shape, "BUDGET")),
-    *((shape, "SEEN"), (nfa, "LOG_LIMIT"), (nfa, "MEMO_LIMIT"), (nfa, "MEMBERS_LIMIT")),
-    (shred, "MANY"),
+    *((index, "FEW"), (substrings, "RECENT"), (rows, "BUNDLES"), (shape, "BUDGET")),
+    *((shape, "SEEN"), (nfa, "LOG_LIMIT"), (transitions, "MEMO_LIMIT")),
+    *((transitions, "MEMBERS_LIMIT"), (transitions, "DEAD_LIMIT"), (shred, "FEW")),
 )
 
 

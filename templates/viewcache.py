@@ -1,0 +1,189 @@
+"""A part of the join state in memory, within a budget of bytes (Hong 2009, section 6.5).
+
+The paper drops slices, of single values.  Differs from section 6.5: what is
+dropped here are documents, those that no batch has met for longest.  A row is
+found by its value and, once its document is met, with all the other rows of
+that document; if values left one by one, most documents would be there in part.
+
+A document in memory is complete.  Of those that are not, each value is noted
+with how many rows it has there: `counts` is told from that, and only a value
+whose slice is read has its documents fetched.  So a value that very many
+documents share (the address of a channel) fetches them only if it drives a join.
+"""
+
+from __future__ import annotations
+
+import os
+
+import duckdb
+import numpy as np
+
+from templates.columns import Column, distinct
+from templates.kept import DOCUMENT_BYTES, ROW_BYTES, Kept
+from templates.lending import Lender
+
+FILLED = 0.75
+"""The part of the budget that is left in use when something is dropped."""
+
+_ALL = "SELECT * EXCLUDE (first) FROM state.binding"
+
+
+class Dropped:
+    """The values of rows that are not in memory, with how many rows each has."""
+
+    def __init__(self) -> None:
+        self._keys = np.empty(0, np.uint64)
+        self._counts = np.empty(0, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes they take."""
+        return self._keys.nbytes + self._counts.nbytes
+
+    def counts(self, keys: Column) -> Column:
+        """Return how many rows each of some values has."""
+        if not len(self._keys):
+            return np.zeros(len(keys), np.int64)
+        place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
+        return np.where(self._keys[place] == keys, self._counts[place], 0)
+
+    def change(self, keys: Column, counts: Column) -> None:
+        """Add rows of values, or take away as many."""
+        every = np.concatenate((self._keys, keys))
+        united, place = np.unique(every, return_inverse=True)
+        total = np.zeros(len(united), np.int64)
+        np.add.at(total, place, np.concatenate((self._counts, counts)))
+        self._keys, self._counts = united[total > 0], total[total > 0]
+
+
+class ViewCache(Kept):
+    """The join state, as much of it in memory as a budget of bytes allows.
+
+    The budget may be exceeded by what one batch meets, until the next one begins.
+    """
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, lender: Lender, budget: int | None
+    ) -> None:
+        super().__init__()
+        self._connection = connection
+        self._lender = lender
+        self._budget = budget
+        self._dropped = Dropped()
+        self.fetches = 0  # from the database, of what had been dropped
+        self._read()
+
+    @property
+    def whole(self) -> bool:
+        """Whether all of the state is in memory."""
+        return not len(self._dropped)
+
+    @property
+    def nbytes(self) -> int:
+        """How many bytes all of it takes."""
+        return super().nbytes + self._dropped.nbytes
+
+    def _read(self) -> None:
+        """Read what fits, the newest documents first."""
+        first = self._first_that_fits()
+        if first is None:
+            self.add(self._connection.sql(_ALL).to_arrow_table())
+            return
+        older = self._connection.sql(
+            "SELECT key, count(*) AS rows FROM state.binding"
+            f" WHERE doc < {first} AND key IS NOT NULL GROUP BY key"
+        ).to_arrow_table()
+        self._dropped.change(older["key"].to_numpy(), older["rows"].to_numpy())
+        self.add(self._connection.sql(f"{_ALL} WHERE doc >= {first}").to_arrow_table())
+
+    def _first_that_fits(self) -> int | None:
+        """Return the document from which on all fit; None if nothing has to be left out."""
+        if self._budget is None:
+            return None
+        counted = self._connection.sql(
+            "SELECT doc, count(*) AS rows FROM state.binding GROUP BY doc ORDER BY doc DESC"
+        ).to_arrow_table()
+        docs = counted["doc"].to_numpy()
+        fitting = _fitting(counted["rows"].to_numpy(), self._budget)
+        if fitting == len(docs):
+            return None
+        return int(docs[fitting - 1]) if fitting else int(docs[0]) + 1
+
+    # -- Finding ---------------------------------------------------------------------------
+
+    def counts(self, keys: Column) -> Column:
+        """Return how many rows there are of each of some values, or a few more."""
+        found: Column = super().counts(keys) + self._dropped.counts(keys)
+        return found
+
+    def of_values(self, keys: Column) -> tuple[Column, Column]:
+        """Return all pairs of a place in `keys` and a row with the value there."""
+        self._fetch(keys)
+        which, rows = super().of_values(keys)
+        self._touch(rows)
+        return which, rows
+
+    def of_pairs(self, keys: Column, pairs: Column) -> tuple[Column, Column]:
+        """Return all places of `keys` and `pairs`, each with a row of that value and that pair."""
+        self._fetch(keys)
+        which, rows = super().of_pairs(keys, pairs)
+        self._touch(rows)
+        return which, rows
+
+    def _fetch(self, keys: Column) -> None:
+        """Have all documents in memory that have one of some values."""
+        if self.whole:
+            return
+        asked = distinct(keys)
+        asked = asked[self._dropped.counts(asked) > 0]
+        if not len(asked):
+            return
+        self.fetches += 1
+        having = self._connection.sql(
+            f"SELECT DISTINCT doc FROM state.binding WHERE key IN ({self._lender.among(asked)})"
+        ).to_arrow_table()
+        docs = having["doc"].to_numpy()
+        docs = docs[~self.has_documents(docs)]
+        fetched = self._connection.sql(
+            f"{_ALL} WHERE doc IN ({self._lender.among(docs)})"
+        ).to_arrow_table()
+        self.add(fetched)
+        valued = fetched["key"].drop_null().to_numpy()
+        self._dropped.change(valued, np.full(len(valued), -1))
+
+    # -- Forgetting ------------------------------------------------------------------------
+
+    def trim(self) -> None:
+        """Begin a batch: drop the documents not met for longest, if there are too many bytes."""
+        self.turn += 1
+        if self._budget is None or self.nbytes <= self._budget:
+            return
+        left = max(0, self._budget - self._dropped.nbytes)
+        gone = self.drop_oldest(lambda sizes: _fitting(sizes, left))
+        self._dropped.change(gone, np.ones(len(gone), np.int64))
+
+    def forget(self, keeps: Column, clock: int) -> None:
+        """Forget rows older than their pair of variables is kept, by its number, before a clock.
+
+        The database has forgotten them already.
+        """
+        if self.whole:
+            super().forget(keeps, clock)
+            return
+        self.clear()
+        self._dropped = Dropped()
+        self._read()
+
+
+def _fitting(sizes: Column, budget: int) -> int:
+    """Return how many documents fit into a part of a budget, given how many rows each has."""
+    costs = np.cumsum(sizes * ROW_BYTES + DOCUMENT_BYTES)
+    return int(np.searchsorted(costs, FILLED * budget, "right"))
+
+
+def a_quarter() -> int:
+    """Return a quarter of the machine's memory, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4

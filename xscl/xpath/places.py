@@ -1,0 +1,172 @@
+"""States and places of the automaton, and what is asked for there.
+
+States know structure only.  Chains that differ in their conditions share their
+states, and are different `Place`s there; which of the places of a state match
+a node is found by an index of their conditions (`xscl.xpath.index`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from xscl.language.syntax import Condition, Operand, Step
+from xscl.xpath.index import Index
+from xscl.xpath.names import Key, Symbol
+from xscl.xpath.structure import is_structural
+
+SEVERAL = 8  # children that are kept without a dictionary
+
+
+class State:
+    """A state: where a chain of axes and name tests leads, and what is asked for there.
+
+    `plain` is the place without conditions there and above, `spot` the places
+    that have conditions of their own, but none above.
+    """
+
+    __slots__ = (
+        *("below", "children", "configurations", "entries", "parent", "places"),
+        *("plain", "spot", "step"),
+    )
+
+    def __init__(self, parent: State | None, step: Step) -> None:
+        self.parent = parent
+        self.step = step
+        self.children: dict[Key, State] | None = None
+        self.below: dict[Key, State] | None = None  # the same behind `//`
+        self.plain: Place | None = None
+        self.spot: Spot | None = None
+        self.places = 0
+        self.entries = 0
+        self.configurations: list[Configuration] | None = None  # that it is in
+
+
+class Place:
+    """One step of a pattern: a state, the conditions there, and the place of the step before.
+
+    `plain` says that there are no conditions from here up, `structural` that
+    those which there are ask for the document's structure only.  The places
+    below a plain one are found by their states; those below another are here.
+    """
+
+    __slots__ = (
+        *("bundle", "children", "conditions", "deeper", "entries", "parent", "plain", "spots"),
+        *("state", "structural", "uses"),
+    )
+
+    def __init__(
+        self, state: State, parent: Place | None, conditions: tuple[Condition, ...]
+    ) -> None:
+        self.state = state
+        self.parent = parent
+        self.conditions = conditions
+        self.plain: bool = not conditions and (parent is None or parent.plain)
+        self.structural: bool = (parent is None or parent.structural) and all(
+            map(is_structural, conditions)
+        )
+        self.entries: tuple[Entry, ...] = ()
+        self.children: tuple[Place, ...] | dict[State, Place] = ()  # without own conditions
+        self.spots: tuple[Spot, ...] = ()
+        self.deeper = 0  # spots here and below
+        self.bundle: Bundle | None = None  # made when it is first asked for
+        self.uses = 0
+
+    def child(self, state: State) -> Place | None:
+        """Return the place of a state that is a child."""
+        if isinstance(self.children, dict):
+            return self.children.get(state)
+        return next((child for child in self.children if child.state is state), None)
+
+    def attach(self, child: Place) -> None:
+        """Take a place as a child."""
+        if not isinstance(self.children, dict):
+            self.children += (child,)
+            if len(self.children) <= SEVERAL:
+                return
+            self.children = {child.state: child for child in self.children}
+        self.children[child.state] = child
+
+    def detach(self, child: Place) -> None:
+        """Let a child go."""
+        if isinstance(self.children, dict):
+            del self.children[child.state]
+        else:
+            self.children = tuple(other for other in self.children if other is not child)
+
+    def deepen(self, by: int) -> None:
+        """Count a spot here, and so below all places above."""
+        place: Place | None = self
+        while place is not None:
+            place.deeper += by
+            place = place.parent
+
+    def children_at(self, states: Mapping[State, object]) -> Iterable[Place]:
+        """Return the children, without most of those whose state is none of these."""
+        children = self.children
+        if isinstance(children, dict):
+            return [children[state] for state in children.keys() & states.keys()]
+        return children
+
+    def bundled(self) -> Bundle:
+        """Return what stands for all that is asked for at the place and below it."""
+        if self.bundle is None:
+            self.bundle = Bundle()
+        return self.bundle
+
+    def path_from(self, ancestor: Place) -> tuple[Place, ...]:
+        """Return the places from this one up to, and without, an ancestor."""
+        path: list[Place] = []
+        place: Place | None = self
+        while place is not ancestor:
+            assert place is not None, "the first variable of a pair is above the second"
+            path.append(place)
+            place = place.parent
+        return tuple(path)
+
+
+class Spot:
+    """The places with conditions of one state below one place, by what they demand."""
+
+    __slots__ = ("parent", "places", "state", "structural", "valued")
+
+    def __init__(self, parent: Place, state: State) -> None:
+        self.parent = parent
+        self.state = state
+        self.places: dict[tuple[int, ...], Place] = {}  # by what conditions they have
+        self.structural: Index[Place] | None = None
+        self.valued: Index[Place] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A pair of variables whose bindings are wanted.
+
+    `distance` is the number of steps between the two where none is `//`, so
+    that the upper node is known at once.  With `derived` the second variable
+    stands for the values of that operand at the node, and so does the first,
+    if `alone`.
+    """
+
+    pair: int
+    first: Place
+    second: Place
+    distance: int | None
+    valued: bool
+    derived: Operand | None = None
+    alone: bool = False
+
+
+class Bundle:
+    """Stands for what is asked for at a place and below it, as long as that stays the same."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True, eq=False)
+class Configuration:
+    """The states reached at a node, and those that stay active below it."""
+
+    reached: tuple[State, ...]
+    active: tuple[State, ...]
+    next: dict[Symbol, Configuration] = field(default_factory=dict)

@@ -1,0 +1,101 @@
+"""Rows of witnesses: the bindings of pairs of variables, also packed, for many documents at once.
+
+What is asked for where nothing more is demanded of values is a bundle.  At a
+node of a known structure its rows are the same in each document, but for the
+values: they are remembered as bytes, which a batch puts one after the other.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence, Set
+from typing import TypeAlias
+
+from xscl.xpath.places import Bundle, Entry, Place
+
+BUNDLES = 200_000  # bundles whose rows are remembered, of all shapes
+
+Column: TypeAlias = "array[int]"
+Packed: TypeAlias = bytes
+"""Rows of four numbers: pair, first and second node, place of its value in `Shape.wanted` or -1."""
+
+WIDTH = 4
+
+
+def bindings(
+    entry: Entry,
+    nodes: Sequence[int],
+    parents: Sequence[int],
+    matching: Callable[[Place], Collection[int]],
+) -> Iterable[tuple[int, int]]:
+    """Return the bindings of a pair of variables, given the nodes that match the second."""
+    if entry.distance == 1:
+        return [(parents[node], node) for node in nodes]
+    if entry.distance == 0:
+        return [(node, node) for node in nodes]
+    return _far_bindings(entry, nodes, parents, matching)
+
+
+def _far_bindings(
+    entry: Entry,
+    nodes: Sequence[int],
+    parents: Sequence[int],
+    matching: Callable[[Place], Collection[int]],
+) -> Iterator[tuple[int, int]]:
+    if entry.distance is not None:
+        for node in nodes:
+            upper = node
+            for _ in range(entry.distance):
+                upper = parents[upper]
+            yield upper, node
+        return
+    path = [
+        (place.state.step.descendant, frozenset(matching(place.parent)))
+        for place in entry.second.path_from(entry.first)
+        if place.parent is not None
+    ]
+    for node in nodes:
+        uppers = {node}
+        for descendant, matched in path:
+            uppers = {u for lower in uppers for u in _above(lower, descendant, matched, parents)}
+        for upper in sorted(uppers):
+            yield upper, node
+
+
+def _above(node: int, descendant: bool, matched: Set[int], parents: Sequence[int]) -> Iterator[int]:
+    """Yield those of the matched nodes from which a step's axis leads to a node."""
+    above = parents[node]
+    while True:
+        if above in matched:
+            yield above
+        if above < 0 or not descendant:
+            return
+        above = parents[above]
+
+
+class Remembered:
+    """The rows of bundles that matched at one node of some shape, as far as there is room."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, dict[tuple[Bundle | None, int], Packed]] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def of(self, shape: Hashable) -> dict[tuple[Bundle | None, int], Packed]:
+        """Return the rows that are known of a shape, by bundle and node; it is only read."""
+        return self._known.setdefault(shape, {})
+
+    def keep(self, shape: Hashable, bundle: Bundle, node: int, rows: Packed) -> None:
+        """Remember rows; if there are too many, nothing but these."""
+        if self._count >= BUNDLES:
+            for known in self._known.values():
+                known.clear()
+            self._count = 0
+        self.of(shape)[bundle, node] = rows
+        self._count += 1
+
+    def forget(self, shape: Hashable) -> None:
+        """Keep nothing of a shape."""
+        self._count -= len(self._known.pop(shape, ()))
