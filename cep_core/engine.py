@@ -165,9 +165,13 @@ class Engine:
         certain when the clock has passed its epoch by the lateness; `advance` and `close` bring
         the rest.
         """
+        self.take(events)
+        return self._matches()
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Take events in as `push` does, and leave what was found for `rows`, which costs less."""
         self._require_open()
         self._intake.take(events)
-        return self._matches()
 
     def advance(self, to: int) -> list[Match]:
         """Set the clock: epochs before it (by the lateness) are closed, timers fire."""
