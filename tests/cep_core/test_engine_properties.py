@@ -333,7 +333,7 @@ def test_the_engine_agrees_with_the_definitions(
 def test_every_configuration_agrees(name: str) -> None:
     worth = Worth()
 
-    @holding(60)
+    @holding(40)
     @given(programs(latenesses=(0, 1), late=1))
     def agrees(program: Program) -> None:
         wanted = expected(program)
