@@ -8,9 +8,8 @@ made into matches as a whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
-from itertools import chain, groupby, repeat
-from operator import itemgetter
+from itertools import chain, groupby, islice, repeat
+from operator import eq, itemgetter
 from typing import Any, TypeAlias
 
 from cep_core.events import TYPES, VALUES, Event, Match, Row, Schema, written
@@ -21,8 +20,7 @@ _ALL_ORDERED = {str, int, bool}  # types all of whose values have an order
 _BEGIN, _END, _VALUES = itemgetter(0), itemgetter(1), itemgetter(slice(VALUES, None))
 _WHEN = itemgetter(0, 1)
 # what NamedTuple's own constructors do, without a call of Python for each
-_event: Callable[[Iterable[Any]], Event] = partial(tuple.__new__, Event)
-_match: Callable[[Iterable[Any]], Match] = partial(tuple.__new__, Match)
+_new: Callable[[type[Any], Iterable[Any]], Any] = tuple.__new__
 Pairs: TypeAlias = Iterator[tuple[str, Row]]
 
 
@@ -33,30 +31,44 @@ def matches(found: list[Found], by_number: Mapping[int, Query]) -> list[Match]:
     for (_, number), group in groupby(found, key=_WHEN):
         rows = list(chain.from_iterable([one.rows for one in group]))
         query = by_number[number]
-        if len(rows) > 1:
-            _sort_by_values(rows, query.schema)
+        values = _sorted_by_values(rows, query.schema)
         stream, name = query.publishes or query.name, query.name
         times = map(_BEGIN, rows), map(_END, rows)
-        parts = zip(repeat(stream), map(_VALUES, rows), *times, repeat(query.schema))
-        made.extend(map(_match, zip(repeat(name), map(_event, parts))))
+        parts = zip(repeat(stream), values, *times, repeat(query.schema))
+        events = map(_new, repeat(Event), parts)
+        made.extend(map(_new, repeat(Match), zip(repeat(name), events)))
     return made
 
 
-def _sort_by_values(rows: list[Row], schema: Schema) -> None:
-    """Sort rows of one query and time; nulls and NaN, which have no order, have their place.
+def _sorted_by_values(rows: list[Row], schema: Schema) -> list[tuple[Any, ...]]:
+    """Sort rows of one query and time, and return their values; nulls and NaN have their place.
 
     Rows with equal values come in order of their t0.  A null that matters is met by sorting: two
     rows that end up side by side have been compared.
     """
+    if len(rows) > 1:
+        proper = _ALL_ORDERED.issuperset(schema.types) or all(
+            type(value) in TYPES and value == value for row in rows for value in row
+        )
+        if not proper:
+            _sort_carefully(rows)
+        else:
+            try:
+                rows.sort(key=_VALUES)
+            except TypeError:  # a null beside a value
+                _sort_carefully(rows)
+            else:
+                values = list(map(_VALUES, rows))
+                if not any(map(eq, values, islice(values, 1, None))):
+                    return values
+                rows.sort(key=_BEGIN)
+                rows.sort(key=_VALUES)
+    return list(map(_VALUES, rows))
+
+
+def _sort_carefully(rows: list[Row]) -> None:
     rows.sort(key=_BEGIN)
-    proper = _ALL_ORDERED.issuperset(schema.types) or all(
-        type(value) in TYPES and value == value for row in rows for value in row
-    )
-    try:
-        rows.sort(key=_VALUES if proper else _careful)
-    except TypeError:  # a null beside a value; what a sort that fails leaves is in another order
-        rows.sort(key=_BEGIN)
-        rows.sort(key=_careful)
+    rows.sort(key=_careful)
 
 
 def _careful(row: Row) -> list[tuple[Any, ...]]:

@@ -22,11 +22,13 @@ from cep_core.automata import automaton
 from cep_core.channels import slots_of
 from cep_core.delivery import matches
 from cep_core.errors import (
+    AlgebraError,
     CepError,
     Closed,
     NameTaken,
     SnapshotError,
 )
+from cep_core.eventautomata import EventAutomaton, event_automata, sequence_automata
 from cep_core.events import VALUES, Event, Late, Match, Rejected, Row, Schema, shown
 from cep_core.explain import in_words
 from cep_core.expressions import FUNCTIONS, Function
@@ -42,7 +44,7 @@ from cep_core.rules import ALL_RULES, Rule
 from cep_core.runtime import END, Clock
 from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state_of
 from cep_core.streams import Streams
-from cep_core.text import duration_in_words
+from cep_core.text import Said, duration_in_words
 
 _REPORTED = 10_000  # late and rejected events that are kept for reading; all are counted
 
@@ -163,9 +165,13 @@ class Engine:
         certain when the clock has passed its epoch by the lateness; `advance` and `close` bring
         the rest.
         """
+        self.take(events)
+        return self._matches()
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Take events in as `push` does, and leave what was found for `rows`, which costs less."""
         self._require_open()
         self._intake.take(events)
-        return self._matches()
 
     def advance(self, to: int) -> list[Match]:
         """Set the clock: epochs before it (by the lateness) are closed, timers fire."""
@@ -232,6 +238,20 @@ class Engine:
         query = self._queries.query(name)
         view = automaton(self._queries.algebra(query)[0])
         return to_xml(view, query.literals)
+
+    def automata(self, name: str) -> tuple[EventAutomaton, ...]:
+        """Return the event automata of a query of EQL or SASE, operands before who reads them.
+
+        A view: nothing runs on it.  A query of CEL has one automaton, see `export`.
+        """
+        query = self._queries.query(name)
+        prepared = self._queries.prepared(query)
+        if prepared.pattern is not None:
+            return event_automata(prepared.pattern, Said(query.literals, self.ticks_per_second))
+        found = sequence_automata(prepared.node)
+        if not found:
+            raise AlgebraError(f"{name} has no event automata", hint="see export")
+        return found
 
     def instances(self, name: str) -> list[list[Event]]:
         """Return the instances that wait in each state of a query, the lower states first."""

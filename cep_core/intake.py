@@ -1,16 +1,21 @@
 """Events on their way in: checked, numbered, handed to the plan, the clock raised.
 
-Most events are of one stream and fit it; nobody may listen to it, and no epoch may be due.  So that
-is asked first, and costs little: a row is made for those who listen, a lane is called if something
-waits in it for the time that has come.  What is unusual in any way is looked at more closely.
+Most events are of one stream and fit it; nobody may listen to it, and no epoch may be due.  So many
+events are looked at together, by columns: all names, all values of a type, all times.  If nothing
+is unusual, only those that somebody listens to are taken one by one, and the clock stops at those
+that end an epoch in which something waits.  Else each is looked at, and what is unusual more
+closely.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
-from itertools import islice
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate, chain, compress, islice
+from operator import le
+from types import NoneType
+from typing import Any, NamedTuple, TypeAlias
 
 from cep_core.events import Event, Rejected
 from cep_core.plan import Plan
@@ -18,7 +23,18 @@ from cep_core.runtime import BEGINNING, END, Clock
 from cep_core.streams import Streams, names_of
 
 _TOGETHER = 1_000  # events between which nobody else is asked for anything
+_FEW = 20  # events that are not worth columns
+Types: TypeAlias = tuple[type, ...]
 _NO_EVENT: Any = (None, (), 0, 0, None)
+
+
+class Columns(NamedTuple):
+    """Events that are all usual: a value for each of them in every column."""
+
+    names: Sequence[str]
+    values: Sequence[tuple[Any, ...]]
+    begins: Sequence[int]
+    ends: Sequence[int]
 
 
 class Intake:
@@ -39,12 +55,56 @@ class Intake:
         coming = iter(events)
         try:
             while some := tuple(islice(coming, _TOGETHER)):
-                self._take_some(some)
+                columns = _columns(some, self._streams.plain) if len(some) > _FEW else None
+                if columns is None:
+                    self._take_each(some)
+                else:
+                    self._take_all(columns)
         finally:
             self._counts["events"] += self._clock.arrivals - begun
 
-    def _take_some(self, events: Sequence[Event]) -> None:
-        """Take some events in; what the clock says is kept here as long as nobody looks at it."""
+    def _take_all(self, columns: Columns) -> None:
+        """Take usual events in, stopping at those that matter to somebody."""
+        names, values, begins, ends = columns
+        streams, clock, size = self._streams, self._clock, len(names)
+        first, reached, soonest = clock.arrivals, clock.now, self._soonest()
+        clocks: Sequence[int] = ends
+        if ends[0] < reached or sorted(ends) != list(ends):
+            clocks = tuple(accumulate(ends, max, initial=reached))[1:]
+        heard: Iterable[int] = range(size)
+        if not streams.widest:
+            some = streams.heard()
+            heard = compress(heard, map(some.__contains__, names)) if some else ()
+        lanes = tuple(self._plan.lanes.values())
+        at = 0  # events before it are taken, and have raised the clock
+        try:
+            for place in chain(heard, (size,)):
+                while at < place and clocks[place - 1] > (limit := max(soonest, reached)):
+                    at = bisect_right(clocks, limit, at, place)
+                    clock.arrivals, clock.now = first + at + 1, (reached := clocks[at])
+                    soonest = self._close_due(reached)
+                    at += 1
+                if place == size:
+                    break
+                base = streams.by_name[names[place]]
+                reached = clocks[place - 1] if place else reached
+                row = (begins[place], ends[place], first + place, *values[place])
+                clock.arrivals, clock.now = first + place + 1, reached
+                streams.remember(row, (base.name,))
+                for port in base.routes.get(base.slot, ()):
+                    port.receive(row, base.members)
+                for lane in lanes:
+                    if lane.due + lane.lateness < soonest:
+                        soonest = lane.due + lane.lateness
+                at = place
+            clock.arrivals, clock.now = first + size, clocks[-1]
+        finally:
+            taken = clock.arrivals - first
+            streams.rates.saw_all(names[:taken], ends)
+            self._settle()
+
+    def _take_each(self, events: Sequence[Event]) -> None:
+        """Take events in; what the clock says is kept here as long as nobody looks at it."""
         streams, clock = self._streams, self._clock
         by_name, tallies, remembered = streams.by_name, streams.rates.counts, streams.widest > 0
         arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
@@ -66,8 +126,8 @@ class Intake:
                     self._take_unusual(event)
                     arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
                     continue
-                if name in tallies:
-                    tallies[name] += 1
+                if base.name in tallies:
+                    tallies[base.name] += 1
                 else:
                     streams.rates.saw((base.name,), t1)
                 listening = base.routes.get(base.slot)
@@ -88,9 +148,14 @@ class Intake:
                         soonest = self._close_due(now)
         finally:
             clock.arrivals, clock.now = max(arrival, clock.arrivals), max(now, clock.now)
-            for lane in self._plan.lanes.values():
-                lane.pass_to(clock.now - lane.lateness)
-            streams.forget(clock.now)
+            self._settle()
+
+    def _settle(self) -> None:
+        """Let the lanes know how far the clock has come, and forget what is over."""
+        now = self._clock.now
+        for lane in self._plan.lanes.values():
+            lane.pass_to(now - lane.lateness)
+        self._streams.forget(now)
 
     def _soonest(self) -> int:
         """Return the time of the clock beyond which some lane has something to do."""
@@ -134,3 +199,45 @@ class Intake:
         if t1 > clock.now:
             clock.now = t1
             self.close_epochs()
+
+
+def _columns(events: Sequence[Event], plain: Mapping[str, Types]) -> Columns | None:
+    """Return events as columns, or None if one of them has to be looked at closely."""
+    if set(map(type, events)) != {Event}:
+        return None
+    names, values, begins, ends, _ = zip(*events, strict=True)
+    if set(map(type, names)) != {str} or set(map(type, begins)) != {int}:
+        return None
+    kinds = set(map(type, ends))
+    if NoneType in kinds:
+        ends = begins if len(kinds) == 1 else tuple(map(_end, begins, ends))
+    if not kinds <= {int, NoneType} or not (ends is begins or all(map(le, begins, ends))):
+        return None
+    if min(begins) <= BEGINNING or max(ends) >= END or not _fit(names, values, plain):
+        return None
+    return Columns(names, values, begins, ends)
+
+
+def _end(begin: int, end: int | None) -> int | None:
+    return begin if end is None else end
+
+
+def _fit(names: Sequence[str], values: Sequence[Any], plain: Mapping[str, Types]) -> bool:
+    """Return whether values have the types of their streams, without nulls."""
+    kinds = set(map(plain.get, names))
+    if None in kinds or set(map(type, values)) != {tuple}:
+        return False
+    if len(kinds) == 1:
+        return _have(values, plain[names[0]])
+    groups: dict[Types, list[tuple[Any, ...]]] = {plain[name]: [] for name in set(names)}
+    for name, one in zip(names, values, strict=True):
+        groups[plain[name]].append(one)
+    return all(_have(group, types) for types, group in groups.items())
+
+
+def _have(values: Sequence[tuple[Any, ...]], types: Types) -> bool:
+    """Return whether tuples are all of some types."""
+    return set(map(len, values)) == {len(types)} and all(
+        set(map(type, column)) == {kind}
+        for kind, column in zip(types, zip(*values, strict=True), strict=True)
+    )

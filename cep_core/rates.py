@@ -8,7 +8,8 @@ was compiled for them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from math import log2
 from typing import Any
 
@@ -21,7 +22,7 @@ class Rates:
     def __init__(self, ticks_per_second: int) -> None:
         self.declared: dict[str, float] = {}  # events in a second
         self._ticks_per_second = ticks_per_second
-        self.counts: dict[str, int] = {}
+        self.counts: Counter[str] = Counter()
         self._first: dict[str, int] = {}
 
     def saw(self, names: Iterable[str], time: int) -> None:
@@ -33,6 +34,14 @@ class Rates:
             else:
                 counts[name] = 1
                 self._first[name] = time
+
+    def saw_all(self, names: Sequence[str], times: Sequence[int]) -> None:
+        """Count an event of each of some streams."""
+        known = len(self.counts)
+        self.counts.update(names)
+        if len(self.counts) > known:
+            firsts = dict(zip(reversed(names), reversed(times[: len(names)]), strict=True))
+            self._first = firsts | self._first
 
     def rate(self, name: str, now: int) -> float | None:
         """Return a stream's events in a second; None as long as too little is known."""

@@ -43,6 +43,8 @@ class Streams:
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
+        self.plain: dict[str, tuple[type, ...]] = {}  # by name, where there are such types
+        self._sources: dict[int, tuple[Channel, dict[int, str]]] = {}  # names by slot
         self.widest = 0  # the largest lateness: how long rows may be open
 
     def declare(
@@ -74,6 +76,10 @@ class Streams:
         heard = operator.channel.routes, operator.slot
         stream = BaseStream(name, schema, lateness, label, operator, *heard, members, plain)
         self.by_name[name] = stream
+        if plain is not None:
+            self.plain[name] = plain
+        names = self._sources.setdefault(id(operator.channel), (operator.channel, {}))[1]
+        names[operator.slot] = name
         if label:
             self._labels.setdefault(label, stream)
         self.widest = max(self.widest, lateness)
@@ -85,6 +91,15 @@ class Streams:
         require_name(name, "the name of a stream")
         heard = operator.channel.routes, operator.slot
         self.by_name[name] = BaseStream(name, schema, lateness, None, operator, *heard)
+
+    def heard(self) -> set[str]:
+        """Return the names of the base streams that somebody listens to."""
+        return {
+            names[slot]
+            for channel, names in self._sources.values()
+            for slot in channel.routes
+            if slot in names
+        }
 
     def adopted(self) -> list[str]:
         """Return the names of adopted streams."""

@@ -253,14 +253,15 @@ def _scan(node: SequenceScan, said: Said) -> str:
     names = [part_in_words(part, node) for part in node.parts]
     say = Words(said, (), names, False)
     inputs = [
-        f"{_read(node.inputs[one.input])}{'+' if one.repeated else ''}" for one in node.components
+        f"{read_in_words(node.inputs[one.input])}{'+' if one.repeated else ''}"
+        for one in node.components
     ]
     window = f", {say.duration(node.window)}" if node.window is not None else ""
     strategy = _STRATEGIES[node.strategy]
     return f"SEQ({', '.join(inputs)}){{{strategy}{say(node.predicate)}{window}}}"
 
 
-def _read(node: Node) -> str:
+def read_in_words(node: Node) -> str:
     """Return the streams of an input, without what is done to them."""
     names = list(streams_of(node))
     return names[0] if len(names) == 1 else f"ANY({', '.join(names)})"
@@ -271,7 +272,7 @@ def _negative(source: Node, input: Node, one: NegativeComponent, said: Said) -> 
     where = [] if one.after is None else [f"after {names[one.after]}"]
     where += [] if one.before is None else [f"before {names[one.before]}"]
     condition = _binary(source, input, said)(one.predicate)
-    return f"{_read(input)}{{{condition}}} {' and '.join(where)}"
+    return f"{read_in_words(input)}{{{condition}}} {' and '.join(where)}"
 
 
 def _iterate(node: Iterate, said: Said) -> str:

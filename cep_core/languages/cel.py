@@ -25,6 +25,7 @@ from cep_core.languages.aggregates import Calls, Refused
 from cep_core.languages.formula import Reader, Scope, formula
 from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams
 from cep_core.languages.tokens import Token, tokens
+from cep_core.rewrite.pattern import Pattern
 
 _OPERATORS = ("NEXT", "FOLD", "JOIN", "UNION")
 _ENDS = ("GROUP", "WINDOW", "AT", "PUBLISH")
@@ -50,7 +51,8 @@ class Prepared:
     """A query as algebra, its literals as parameters.
 
     ``inner`` are sub-queries that publish, innermost first: they are parts of the node.  ``notes``
-    are lines for explanations: what the query was rewritten from.
+    are lines for explanations: what the query was rewritten from; ``pattern`` is what a query of
+    EQL was rewritten to.
     """
 
     node: Node
@@ -58,6 +60,7 @@ class Prepared:
     inner: tuple[tuple[str, Node], ...]
     reads: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    pattern: Pattern | None = None
 
 
 def prepare(

@@ -104,7 +104,7 @@ def lowered(query: EventQuery, rates: Rates, functions: Mapping[str, Function]) 
     same = [(name, Column(2, place)) for place, name in enumerate(part.node.schema.names)]
     made = part.node if columns == same else node
     notes = report(query.pattern, pattern, rates)
-    return Prepared(made, query.publishes, (), query.reads, notes)
+    return Prepared(made, query.publishes, (), query.reads, notes, pattern)
 
 
 def _selected(condition: Condition, part: Part) -> Expression:

@@ -32,10 +32,12 @@ class Construction(NamedTuple):
 
     ``search`` finds the sequences in stacks, ``select`` those of them that hold and lie in the
     window, ``make`` turns them into rows; ``every`` finds without testing, ``holds`` tests one
-    sequence, atom by atom, whatever its values.
+    sequence, atom by atom, whatever its values.  ``rows`` is `make` of `search`, without the
+    sequences in between: for those of which nothing is left to be tested.
     """
 
     search: Search
+    rows: Callable[..., list[Row]]
     every: Search
     select: Callable[[list[Found], Sequence[Any], int], list[Found]]
     make: Callable[[list[Found]], list[Row]]
@@ -53,6 +55,7 @@ def construction(
     tested = pattern.careful([*early, *late], lambda part: _source(part, "m[{}]"), "m, k")
     return Construction(
         _search(pattern, early, size, windows),
+        _search(pattern, early, size, windows, rows=True),
         _search(pattern, (), size, windows),
         _select(pattern, late, size),
         _make(pattern, size),
@@ -92,7 +95,13 @@ def _names(size: int) -> str:
     return "".join(f"e{c}, " for c in range(size))
 
 
-def _search(pattern: Pattern, early: Sequence[Conjunct], size: int, windows: bool) -> Search:
+def _search(
+    pattern: Pattern, early: Sequence[Conjunct], size: int, windows: bool, rows: bool = False
+) -> Callable[..., Any]:
+    """Return the search; with ``rows`` what it finds are rows, not sequences.
+
+    What a row has of a component is read where that is bound, once for all sequences with it.
+    """
     names: dict[str, Any] = {"first_after": first_after}
     tests: list[str] = []
     for level in range(size):
@@ -108,8 +117,11 @@ def _search(pattern: Pattern, early: Sequence[Conjunct], size: int, windows: boo
         lines += [f"    s{level} = p[{level}]", f"    rows{level} = s{level}.rows"]
         from_where = f"first_after(rows{level}, oldest)" if windows else "0"
         lines += [f"    from{level} = {from_where}"]
+    made = _row(pattern, last) if rows else f"({_names(size)})"
+    if rows:
+        lines += _bound(pattern, last, last, "    ")
     if not last:
-        lines.append("    found.append((e0,))")
+        lines.append(f"    found.append({made})")
     until, indent = "n", "    "
     for level in range(last - 1, 0, -1):
         here = f"[from{level}:{until}]"
@@ -119,14 +131,46 @@ def _search(pattern: Pattern, early: Sequence[Conjunct], size: int, windows: boo
         indent += "    "
         if tests[level]:
             lines += [f"{indent}if not ({tests[level]}):", f"{indent}    continue"]
+        if rows:
+            lines += _bound(pattern, level, last, indent)
         until = f"max(r{level} - s{level - 1}.gone, 0)"
     if last:
         test = f" if {tests[0]}" if tests[0] else ""
-        made = f"[({_names(size)}) for e0 in rows0[from0:{until}]{test}]"
-        lines.append(f"{indent}found += {made}")
+        lines.append(f"{indent}found += [{made} for e0 in rows0[from0:{until}]{test}]")
     lines.append("    return found")
-    search: Search = function_of("\n".join(lines), names)
+    search: Callable[..., Any] = function_of("\n".join(lines), names)
     return search
+
+
+def _bound(pattern: Pattern, level: int, last: int, indent: str) -> list[str]:
+    """Return the lines that read what rows have of a component: v.. its values, f.. the arrival.
+
+    The arrival is the least of those from this component on; the last one also tells the end.
+    """
+    arrival = f"e{level}[2]"
+    if level == last:
+        lines = ["end = d[1]", f"f{level} = {arrival}"]
+    else:
+        later = f"f{level + 1}"
+        lines = [f"f{level} = {arrival} if {arrival} <= {later} else {later}"]
+    lines += [
+        f"v{place} = {_source(part)}"
+        for place, part in enumerate(pattern.outputs)
+        if part.component == level
+    ]
+    return [indent + line for line in lines]
+
+
+def _row(pattern: Pattern, last: int) -> str:
+    """Return the source of a row, given the first component and what `_bound` reads of others."""
+    if not last:
+        values = "".join(f"v{place}, " for place in range(len(pattern.outputs)))
+        return f"(d[0], end, f0, {values})"
+    values = "".join(
+        f"v{place}, " if part.component else f"{_source(part)}, "
+        for place, part in enumerate(pattern.outputs)
+    )
+    return f"(e0[0], end, e0[2] if e0[2] <= f1 else f1, {values})"
 
 
 def _select(

@@ -34,6 +34,7 @@ class Task:
         self.built = built
         self.plain = plain  # what the search finds is what holds, in the window
         self.window = -1  # the largest
+        self.sole: Members | None = None  # of all streams, if they have the same window
         self._slots: dict[int, list[int]] = {}
         self._windows: list[int] = []
         self._members: list[Members] = []  # of the streams with at least the window there
@@ -51,11 +52,11 @@ class Task:
         self._settle()
         return bool(self._slots)
 
-    def emit(self, found: list[Found], output: Channel) -> None:
-        """Put sequences out for the streams whose window holds them."""
-        rows = self.built.make(found)
-        if len(self._windows) == 1:
-            output.emit_all(rows, self._members[0])
+    def emit(self, found: list[Any], output: Channel, made: bool) -> None:
+        """Put sequences out for the streams whose window holds them; ``made``: they are rows."""
+        rows = found if made else self.built.make(found)
+        if self.sole is not None:
+            output.emit_all(rows, self.sole)
             return
         for one, row in zip(found, rows, strict=True):
             place = bisect_right(self._windows, one[-1][1] - one[0][1])
@@ -69,6 +70,7 @@ class Task:
         for window in reversed(self._windows):
             held = sorted([*held, *self._slots[window]])
             self._members.insert(0, members_of(held))
+        self.sole = self._members[0] if len(self._members) == 1 else None
 
 
 class SequenceScan(MOp):
@@ -172,17 +174,19 @@ class SequenceScan(MOp):
     def _complete(self, row: Row, before: int, stacks: Any) -> None:
         """Find the sequences that a row completes, and put them out."""
         for task in self._tasks.values():
-            oldest = row[1] - task.window
+            oldest, built = row[1] - task.window, task.built
+            direct = task.plain and task.sole is not None
             try:
-                found = task.built.search(row, before, stacks, task.constants, oldest)
+                search = built.rows if direct else built.search
+                found = search(row, before, stacks, task.constants, oldest)
                 self.constructed += len(found)
                 if found and not task.plain:
-                    found = task.built.select(found, task.constants, oldest)
+                    found = built.select(found, task.constants, oldest)
             except ATOM_ERRORS:
-                found = self._carefully(task, row, before, stacks, oldest)
+                found, direct = self._carefully(task, row, before, stacks, oldest), False
             if found:
                 self.selected += len(found)
-                task.emit(found, self._output)
+                task.emit(found, self._output, direct)
 
     def _carefully(
         self, task: Task, row: Row, before: int, stacks: Any, oldest: int

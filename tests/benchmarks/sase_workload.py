@@ -89,14 +89,24 @@ class Side:
     cpu: list[float] = field(default_factory=list)  # processor seconds of each run of events
     found: Counter[Any] = field(default_factory=Counter)
 
-    def take(self, number: int, *, remember: bool = False) -> float:
-        """Push the next events; return the seconds that it took."""
+    def take(self, number: int, *, remember: bool = False, rows: bool = False) -> float:
+        """Push the next events; return the seconds that it took.
+
+        The events of a push are made before it, as in the paper, not long ago.  With ``rows``
+        results are read as rows, in no order.
+        """
         seconds = cpu = 0.0
         end = min(self.at + number, len(self.events))
         for begin in range(self.at, end, BATCH):
-            batch = self.events[begin : min(begin + BATCH, end)]
+            chosen = self.events[begin : min(begin + BATCH, end)]
+            batch = [Event(one.stream, (*one.values,), one.t0) for one in chosen]
+            matches: list[Any]
             began, busy = time.perf_counter(), time.process_time()
-            matches = self.engine.push(batch)
+            if rows:
+                self.engine.take(batch)
+                matches = self.engine.rows()
+            else:
+                matches = self.engine.push(batch)
             seconds += time.perf_counter() - began
             cpu += time.process_time() - busy
             self.matches += len(matches)

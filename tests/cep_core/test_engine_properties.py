@@ -263,6 +263,9 @@ FEATURES = {
 }
 
 
+_ROUNDS = 5
+
+
 class Worth:
     """Counts of cases, of those with matches, and of those with each feature."""
 
@@ -277,10 +280,17 @@ class Worth:
         self.matching += any(found)
         self.features.update(features(program))
 
-    def demand(self, wanted: set[str]) -> None:
-        """Fail unless a third of the cases have matches and each feature occurs."""
+    def demand(self, wanted: set[str], more: Callable[[], None]) -> None:
+        """Fail unless a third of the cases have matches and each feature occurs.
+
+        What is seldom may not have occurred by chance: then there are ``more`` cases, a few times.
+        """
+        for _ in range(_ROUNDS):
+            if 3 * self.matching >= self.cases and wanted <= set(self.features):
+                break
+            more()
         assert 3 * self.matching >= self.cases
-        assert wanted <= set(self.features)
+        assert wanted <= set(self.features), wanted - set(self.features)
 
 
 def holding(cases: int, shrink: bool = True) -> settings:
@@ -316,14 +326,14 @@ def test_the_engine_agrees_with_the_definitions(
         assert outputs(program, setting) == wanted
 
     agrees()
-    worth.demand(FEATURES - ({"out of order"} if latenesses == (0,) else set()))
+    worth.demand(FEATURES - ({"out of order"} if latenesses == (0,) else set()), agrees)
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_every_configuration_agrees(name: str) -> None:
     worth = Worth()
 
-    @holding(60)
+    @holding(40)
     @given(programs(latenesses=(0, 1), late=1))
     def agrees(program: Program) -> None:
         wanted = expected(program)
@@ -332,7 +342,7 @@ def test_every_configuration_agrees(name: str) -> None:
             assert outputs(program, Setting(CONFIGURATIONS[name], options)) == wanted
 
     agrees()
-    worth.demand({"Select", "Sequence", "Iterate", "WindowAggregate", "WindowJoin"})
+    worth.demand({"Select", "Sequence", "Iterate", "WindowAggregate", "WindowJoin"}, agrees)
 
 
 def test_the_order_of_arrival_within_the_lateness_changes_nothing() -> None:
@@ -348,7 +358,7 @@ def test_the_order_of_arrival_within_the_lateness_changes_nothing() -> None:
         assert other == wanted
 
     agrees()
-    worth.demand({"out of order", "Sequence", "Iterate", "WindowAggregate", "WindowJoin"})
+    worth.demand({"out of order", "Sequence", "Iterate", "WindowAggregate", "WindowJoin"}, agrees)
 
 
 def finished(program: Program) -> Found:
@@ -433,7 +443,9 @@ def test_a_restored_engine_goes_on_as_if_never_stopped() -> None:
         assert outputs(program, setting) == wanted
 
     agrees()
-    worth.demand({"Restore", "Sequence", "Iterate", "WindowAggregate", "WindowJoin", "Union"})
+    worth.demand(
+        {"Restore", "Sequence", "Iterate", "WindowAggregate", "WindowJoin", "Union"}, agrees
+    )
 
 
 @holding(100)

@@ -1,60 +1,26 @@
 """SASE on minute bars of three currencies, with results that a loop over the bars confirms.
 
-The bars are read from ../shared/data (`tests/conftest.py`); a tick is a minute.
+A tick is a minute.
 """
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
-from cep_core import Engine, Event
+from tests.cep_core.ticks import COINS, Bar, Bars, matches_of, read
 
-DAYS = ("20180404", "20180405")
-COINS = ("BTC", "ETH", "LTC")
-
-
-class Bar(NamedTuple):
-    """A minute of a currency."""
-
-    coin: str
-    time: int
-    open: float
-    close: float
-    volume: float
-
-    @property
-    def move(self) -> float:
-        """The change in tenths of a percent."""
-        return (self.close - self.open) / self.open * 1000
-
-
-Bars = dict[str, list[Bar]]
 Found = Iterator[tuple[Any, ...]]
 
 
 @pytest.fixture(scope="module")
 def bars(shared_data: Path) -> Bars:
-    """The bars of two days by currency, in order."""
-    folder = shared_data / "ticks-crypto" / "minute"
-    if not folder.is_dir():
-        pytest.skip("no ticks-crypto in the shared data")
-    found: Bars = {}
-    for coin in COINS:
-        found[coin] = []
-        for day, name in enumerate(DAYS):
-            with (folder / f"{coin.lower()}usd" / f"{name}.csv").open() as lines:
-                for millis, opened, _, _, closed, volume in csv.reader(lines):
-                    time = day * 1440 + int(millis) // 60_000
-                    bar = Bar(coin, time, float(opened), float(closed), float(volume))
-                    found[coin].append(bar)
-    return found
+    return read(shared_data)
 
 
 def between(bars: list[Bar], after: int, before: int) -> list[Bar]:
@@ -161,15 +127,7 @@ QUERIES: dict[str, tuple[str, Callable[[Bars], Found]]] = {
 @pytest.mark.parametrize("name", QUERIES)
 def test_a_loop_over_the_bars_finds_the_same(name: str, bars: Bars) -> None:
     text, loop = QUERIES[name]
-    core = Engine(1)
-    for coin in COINS:
-        core.stream(coin, {"coin": str, "move": float, "close": float, "volume": float})
-    core.register("q", text, "sase")
-    ordered = sorted((bar for one in bars.values() for bar in one), key=lambda bar: bar.time)
-    matches = core.push(
-        Event(bar.coin, (bar.coin, bar.move, bar.close, bar.volume), bar.time) for bar in ordered
-    )
-    found = [(event.t0, event.t1, *event.values) for _, event in matches + core.close()]
+    found = matches_of(text, "sase", bars)
     expected = list(loop(bars))
     assert expected
     assert Counter(found) == Counter(expected)

@@ -85,6 +85,20 @@ def test_a_schema_gives_types_and_names_the_only_stream() -> None:
     assert row["values"]["A_acc"] == "007"
 
 
+def test_a_file_without_a_heading_has_the_columns_of_the_schema() -> None:
+    write("t.sdl", "SOURCE t (ms int, acc str, amount float) TIME ms")
+    write("t.csv", "1000,a,10\n2000,a,20\n")
+    asked = ("--language", "eql", "-q", PAIRS, "--schema", "t.sdl", "--unit", "ms", "t.csv")
+    (row,) = rows(*asked)
+    assert row["values"] == {"A_acc": "a", "A_amount": 10.0, "B_amount": 20.0}
+    write("u.csv", "1000,7,10\n2000,7,20\n")
+    done = xscl("--language", "eql", "-q", PAIRS, "--stream", "t=u.csv")
+    assert done.stderr.startswith(
+        "xscl: not read: u.csv:1: there are values where the heading should be\n"
+        "hint: name all its columns, in their order, with --schema\n"
+    )
+
+
 def test_one_bad_row_is_reported_and_does_not_disturb_the_rest() -> None:
     write("all.sdl", "SOURCE t (acc str, amount float)")
     write("t.csv", "time,acc,amount\n1,a,10\n2,a\n3,a,much\nlater,a,5\n4,a,20\n")

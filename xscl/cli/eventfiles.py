@@ -47,8 +47,11 @@ class Unread:
     hint: str | None = None
 
 
-def read(path: str) -> Iterator[Record | Unread]:
-    """Yield the records of a file, or of standard input for "-"."""
+def read(path: str, columns: Sequence[str] = ()) -> Iterator[Record | Unread]:
+    """Yield the records of a file, or of standard input for "-".
+
+    ``columns`` are those of a CSV file without a heading, in their order.
+    """
     name = "standard input" if path == "-" else path
     data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     try:
@@ -68,7 +71,7 @@ def read(path: str) -> Iterator[Record | Unread]:
     elif first == "{":
         yield from _json_lines(text, name)
     else:
-        yield from _csv(text, name)
+        yield from _csv(text, name, columns)
 
 
 def as_name(text: str) -> str:
@@ -80,7 +83,7 @@ def as_name(text: str) -> str:
 # -- CSV -----------------------------------------------------------------------------------
 
 
-def _csv(text: str, name: str) -> Iterator[Record | Unread]:
+def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[Record | Unread]:
     lines = list(io.StringIO(text, newline=""))
     heading: list[str] | None = None
     number = 0
@@ -88,13 +91,22 @@ def _csv(text: str, name: str) -> Iterator[Record | Unread]:
         place = f"{name}:{line}"
         if isinstance(row, csv.Error):
             yield _csv_fault(place, str(row))
-        elif heading is None:
-            heading = [as_name(one) for one in row]
-            twice = _twice(heading)
-            if twice is not None:
-                yield Unread(place, f"two columns are called {twice}", "give each its own name")
-                return
-        elif len(row) != len(heading):
+            continue
+        if heading is None:
+            if _is_event(row, columns):
+                if len(row) != len(columns):
+                    hint = "name all its columns, in their order, with --schema"
+                    yield Unread(place, "there are values where the heading should be", hint)
+                    return
+                heading = list(columns)
+            else:
+                heading = [as_name(one) for one in row]
+                twice = _twice(heading)
+                if twice is not None:
+                    yield Unread(place, f"two columns are called {twice}", "give each its own name")
+                    return
+                continue
+        if len(row) != len(heading):
             yield Unread(place, f"{len(row)} values for the {len(heading)} columns")
         else:
             values = {key: v or None for key, v in zip(heading, row, strict=True)}
@@ -102,6 +114,20 @@ def _csv(text: str, name: str) -> Iterator[Record | Unread]:
             number += 1
     if heading is not None and not number:
         yield Unread(name, "it has no event below its heading")
+
+
+def _is_event(row: Sequence[str], columns: Sequence[str]) -> bool:
+    """Return whether the first row is no heading: all numbers, or some and no known column."""
+    numbers = [_is_number(one) for one in row]
+    return all(numbers) or (any(numbers) and len(row) == len(columns) and not {*row} & {*columns})
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _rows(lines: Sequence[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:

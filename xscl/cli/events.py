@@ -122,8 +122,9 @@ def _read(asked: Asked, defined: dict[str, Definition]) -> Read:
     unread = 0
     for stream, path in _inputs(asked, defined):
         records = by_stream.setdefault(stream, [])
+        columns = defined[stream].schema.names if stream in defined else ()
         try:
-            for one in read(path):
+            for one in read(path, columns):
                 unread += _kept(one, records)
         except OSError as error:
             unread += _kept(Unread(path, error.strerror or str(error)), records)
