@@ -77,7 +77,7 @@ CREATE OR REPLACE TEMP VIEW documents AS
     SELECT id, streams, ts AS timestamp, version, history, origin, {PUBLISHED} AS published
     FROM state.document;
 CREATE OR REPLACE TEMP VIEW arrival AS
-    SELECT doc, id, ts, clock - ts AS behind, first, version, unnest(streams) AS stream
+    SELECT doc, id, ts, clock - ts AS behind, first, version, history, unnest(streams) AS stream
     FROM state.document;
 CREATE OR REPLACE TEMP VIEW missed AS
     SELECT a.doc, a.ts + a.behind - r.bound AS watermark, r.subscription
@@ -98,7 +98,8 @@ CREATE OR REPLACE TEMP VIEW late AS
 CREATE OR REPLACE TEMP VIEW watermarks AS
     WITH counted AS (
         SELECT a.stream, any_value(coalesce(k.lateness, 0)) AS lateness, any_value(k.live) AS live,
-            count(*) AS documents, count(*) FILTER (behind > coalesce(k.lateness, 0)) AS late
+            count(*) AS documents,
+            count(*) FILTER (behind > coalesce(k.lateness, 0) AND NOT history) AS late
         FROM arrival a LEFT JOIN known_stream k USING (stream) GROUP BY a.stream),
     refused AS (SELECT stream, count(*) AS rejected FROM state.rejected GROUP BY stream),
     found AS (

@@ -39,11 +39,12 @@ WHERE s.since <= least(p1.first, p2.first)
   AND (s.updates OR (p1.version = 1 AND p2.version = 1))
 """
 
-# Of the documents that came in, those that were behind the watermark of one of their streams.
+# Of the documents that came in, those that were behind the watermark of one of their streams. What
+# a feed held already is as old as it is: that says nothing of how late a stream is.
 _LATE = f"""
 SELECT count(DISTINCT doc) FROM (
     SELECT doc, clock - ts AS behind, unnest(streams) AS name FROM state.document
-    WHERE clock > ts AND NOT {PUBLISHED})
+    WHERE clock > ts AND NOT history AND NOT {PUBLISHED})
 LEFT JOIN state.stream USING (name) WHERE behind > coalesce(lateness, 0)
 """
 
@@ -59,6 +60,7 @@ SELECT
         UNION SELECT publish FROM state.subscription WHERE publish IS NOT NULL
         UNION SELECT unnest(streams) FROM state.document)),
     (SELECT count(*) FROM state.document WHERE NOT {PUBLISHED}),
+    (SELECT count(*) FROM state.document WHERE history AND NOT {PUBLISHED}),
     (SELECT count(*) FROM state.document WHERE {PUBLISHED}),
     (SELECT max(clock) FROM state.progress WHERE clock > {EARLIEST}),
     ({_LATE}),
@@ -73,6 +75,7 @@ _NAMES = (
     "joins",
     "streams",
     "documents",
+    "history",
     "published",
     "clock",
     "late",
@@ -111,9 +114,10 @@ class Status:
     `consumer` is who did the last work, "spark" or "direct" (None: nobody
     yet); `position` is the last segment of the spool that it consumed,
     `waiting` the documents after it and `lag` the age in seconds of the oldest.
-    `documents` came in, `published` were made of matches; `late` came behind
+    `documents` came in, of which feeds held `history` already when they were first
+    polled, `published` were made of matches; `late` came behind
     the watermark of one of their streams (`clock` less its lateness; the
-    relations `watermarks` and `late` say more).  `texts` are kept, of so many
+    relations `watermarks` and `late` say more), and are no history.  `texts` are kept, of so many
     bytes; of all documents since `texts_since`, None if only those that queries need.
     `rates` and `windows` are those of a running engine, None without one.
     """
@@ -124,6 +128,7 @@ class Status:
     joins: int
     streams: int
     documents: int
+    history: int
     published: int
     clock: int | None
     late: int
@@ -171,15 +176,17 @@ class Status:
             + (f", shared {self.sharing:.1f} times" if self.joins else "")
         )
         yield f"streams        {self.streams}"
-        yield f"documents      {self.documents}, {self.rejected} rejected, {self.late} late"
+        yield f"documents      {self.documents} taken in, {self.late} late, {self.rejected} rejected"
+        if self.history:
+            yield f"history        {self.history} of these: feeds held them when first polled"
         if self.published:
             yield f"published      {self.published} documents made of matches"
-        yield f"texts          {self.texts}, {self.text_bytes / 1e6:.1f} MB" + (
+        yield f"texts          {self.texts} kept, {self.text_bytes / 1e6:.1f} MB" + (
             "" if self.texts_since is None else f", all since {moment(self.texts_since)}"
         )
         if self.clock is not None:
             yield f"clock          {moment(self.clock)}"
-        yield f"matches        {self.matches}"
+        yield f"matches        {self.matches} kept"
         if (rates := self.rates) is not None:
             yield (
                 f"rates          {rates.documents_1m:.1f} documents/s, {rates.matches_1m:.1f} "

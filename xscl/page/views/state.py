@@ -51,15 +51,18 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     lag = float(of["lag"])
     yield Figure("Waiting", f"{of['waiting']:,}", f"the oldest for {lag:.0f} s", lag > 60)
     yield Figure("Matches kept", f"{of['matches']:,}")
-    yield Figure("Documents", f"{of['documents']:,}", f"{of['published']:,} made of matches")
+    history = f"{of['history']:,} of them history of feeds"
+    yield Figure("Documents taken in", f"{of['documents']:,}", history)
+    yield Figure("Documents published", f"{of['published']:,}", "made of matches")
     joins = f"{of['joins']:,} joins, {of['templates']:,} templates"
     yield Figure("Subscriptions", f"{of['subscriptions']:,}", joins)
     failing = of["feeds_failing"]
     yield Figure("Feeds", f"{of['feeds']:,}", f"{failing:,} with errors", failing > 0)
     yield Figure("Streams", f"{of['streams']:,}")
-    yield Figure("Rejected", f"{of['rejected']:,}", "could not be read", of["rejected"] > 0)
-    yield Figure("Late", f"{of['late']:,}", "behind the watermark", of["late"] > 0)
-    yield Figure("Texts kept", f"{of['text_bytes'] / 1e6:,.1f} MB", f"of {of['texts']:,} documents")
+    rejected, late = of["rejected"], of["late"]
+    yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0)
+    yield Figure("Documents late", f"{late:,}", "behind the watermark", late > 0)
+    yield Figure("Texts kept", f"{of['texts']:,}", f"{of['text_bytes'] / 1e6:,.1f} MB")
     if of["clock"] is not None:
         yield Figure("Clock", moment(of["clock"]), "the latest time among documents")
 
