@@ -15,6 +15,10 @@ from xscl.followed import ticks
 _PATIENCE = 120.0  # seconds that a poll may take, so long as a server may be slow
 
 
+_SOON = 3.0
+"""Seconds that who adds a feed waits for its first poll."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a poll: the feed as it is now, how many items were new or changed.
@@ -49,6 +53,11 @@ def poll_remotely(
     else:
         complain("the matches come a little later: 'xscl matches NAME' lists them")
     return outcomes
+
+
+def first_polled(service: Remote, added: Row) -> Row:
+    """Return a feed that was just added as it is after its first poll, if that takes a moment."""
+    return _polled(service, added, time.monotonic() + _SOON) or added
 
 
 def _chosen(rows: Sequence[Row], names: Sequence[str], everything: bool) -> list[Row]:

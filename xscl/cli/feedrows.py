@@ -127,6 +127,23 @@ def followed(one: Row) -> str:
     return f"following {one['url']} on {', '.join(streams(one))}; items may come {late} late"
 
 
+def first_poll(one: Row, *, is_served: bool) -> str:
+    """Return what is said of the first poll of a feed that was added."""
+    if one["error"] is not None:
+        return (
+            f"its first poll failed: {one['error']}; it is asked again"
+            f" ('xscl feeds remove {one['stream']}' stops that)"
+        )
+    if one["polls"]:
+        return (
+            f"it has {one['items']} items now, which are history: what comes is joined with them,"
+            " and 'xscl try' finds matches among them, but these are not announced"
+        )
+    if is_served:
+        return f"it is being polled: 'xscl feeds show {one['stream']}' says how that went"
+    return "'xscl feeds poll' polls it, and 'xscl serve' polls whatever is due"
+
+
 def streams(one: Row) -> list[str]:
     """Return the streams of a feed."""
     return list(dict.fromkeys((one["stream"], *one["tags"], EVERYTHING)))

@@ -14,8 +14,19 @@ import typer
 from feeds.spool import Spool
 from xscl.cli import feedlist
 from xscl.cli.feedlist import misused
-from xscl.cli.feedpolling import Outcome, poll_remotely
-from xscl.cli.feedrows import Row, all_told, described, find, followed, listed, row, streams, told
+from xscl.cli.feedpolling import Outcome, first_polled, poll_remotely
+from xscl.cli.feedrows import (
+    Row,
+    all_told,
+    described,
+    find,
+    first_poll,
+    followed,
+    listed,
+    row,
+    streams,
+    told,
+)
 from xscl.cli.naming import feeds_like
 from xscl.cli.options import DATA, AllowAddress, Data, Json, NotifyHistory, Token, Url, home
 from xscl.cli.output import Misuse, complain, instant, say, say_json
@@ -107,7 +118,7 @@ def add(
         }
         with service:
             answer = service.ask("POST", "/v1/feeds", json=wanted).json()
-        added, warnings = told(answer), answer["warnings"]
+            added, warnings = first_polled(service, told(answer)), answer["warnings"]
     else:
         at = home(data)
         with (
@@ -131,6 +142,7 @@ def add(
         say_json(added)
     else:
         say(followed(added))
+        complain(first_poll(added, is_served=service is not None))
 
 
 @app.command("list")
