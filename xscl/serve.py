@@ -34,6 +34,7 @@ from xscl.errors import StoreError
 from xscl.followed import Feeds, ticks
 from xscl.following import Fetching, keep_polling, prepare
 from xscl.home import SERVICE, Home
+from xscl.instants import written
 from xscl.matches import Matches
 from xscl.pipeline import Consumer, DirectConsumer
 from xscl.poison import Attempts
@@ -292,7 +293,7 @@ class Service:
             {
                 **found.as_dict(),
                 "pid": os.getpid(),
-                "written": ticks(),
+                "written": written(ticks()),
                 "address": self.address,
                 "paused": self.room.short(),
             }

@@ -18,6 +18,7 @@ from feeds.spool import Segment, Spool, SpoolError
 from xscl.documents import EARLIEST
 from xscl.engine import Engine
 from xscl.home import Home
+from xscl.instants import ticks_of_time, written
 from xscl.ledger import DIRECT, Ledger
 from xscl.mark import Seen, read_mark
 from xscl.pace import Rates
@@ -86,6 +87,9 @@ _NAMES = (
 )
 
 
+_TIMES = ("clock", "texts_since")
+
+
 @dataclass(frozen=True, slots=True)
 class Window:
     """How many witnesses are kept for windows of a length; `ticks` are None for ever."""
@@ -147,12 +151,14 @@ class Status:
     windows: tuple[Window, ...] | None = None
 
     @classmethod
-    def of(cls, written: Mapping[str, Any]) -> Status:
+    def of(cls, figures: Mapping[str, Any]) -> Status:
         """Return the figures that a process wrote; raises KeyError if it knows fewer.
 
         One of a later release may have written more.
         """
-        found = {field.name: written[field.name] for field in fields(cls)}
+        found = {field.name: figures[field.name] for field in fields(cls)}
+        for name in _TIMES:
+            found[name] = None if found[name] is None else ticks_of_time(found[name])
         if (rates := found["rates"]) is not None:
             found["rates"] = Rates(**rates)
         if (windows := found["windows"]) is not None:
@@ -165,7 +171,11 @@ class Status:
         return self.subscriptions / self.joins if self.joins else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return the figures as programs are told them: times are text."""
+        told = asdict(self)
+        for name in _TIMES:
+            told[name] = None if told[name] is None else written(told[name])
+        return told
 
     def lines(self) -> Iterator[str]:
         """Yield the figures for people."""
@@ -176,7 +186,8 @@ class Status:
             + (f", shared {self.sharing:.1f} times" if self.joins else "")
         )
         yield f"streams        {self.streams}"
-        yield f"documents      {self.documents} taken in, {self.late} late, {self.rejected} rejected"
+        late = f"{self.late} late, {self.rejected} rejected"
+        yield f"documents      {self.documents} taken in, {late}"
         if self.history:
             yield f"history        {self.history} of these: feeds held them when first polled"
         if self.published:

@@ -11,6 +11,7 @@ from xscl.cli.output import complain, tracked
 from xscl.cli.remote import Remote, place
 from xscl.cli.telling import Heard, latest, told_since
 from xscl.followed import ticks
+from xscl.instants import ticks_of_time
 
 _PATIENCE = 120.0  # seconds that a poll may take, so long as a server may be slow
 
@@ -29,7 +30,7 @@ class Outcome:
 
     row: Row
     new: int
-    held_until: int | None = None
+    held_until: str | None = None
     asked: bool = True
 
 
@@ -64,7 +65,11 @@ def _chosen(rows: Sequence[Row], names: Sequence[str], everything: bool) -> list
     if names:
         return [find(rows, name) for name in names]
     alive = [one for one in rows if one["next_poll"] is not None]
-    return alive if everything else [one for one in alive if one["next_poll"] <= ticks()]
+    return (
+        alive
+        if everything
+        else [one for one in alive if (ticks_of_time(one["next_poll"]) or 0) <= ticks()]
+    )
 
 
 def _polled(service: Remote, before: Row, until: float) -> Row | None:

@@ -134,9 +134,7 @@ def serve(
             None if no_spark else complain(f"Spark has started in {seconds:.0f} s")
         ),
     )
-    complain(
-        f"serving from {data} ({'without' if no_spark else 'with'} Spark); Ctrl-C stops"
-    )
+    complain(f"serving from {data} ({'without' if no_spark else 'with'} Spark); Ctrl-C stops")
     log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
     with log, stopped_by_signals(service.stop):
         service.run()

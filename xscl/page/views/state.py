@@ -11,12 +11,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Header, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from xscl.instants import ticks_of_time
 from xscl.page.links import on_site
 from xscl.page.problems import PageRoute
 from xscl.page.rendering import THEME, THEMES, page, static
 from xscl.service.dependencies import Here, TheOperator
 from xscl.service.problems import not_found
-from xscl.words import moment
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -43,7 +43,7 @@ def status(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
         "status.html",
         who,
         figures=list(_figures(written)) if written else [],
-        written=written.get("written"),
+        written=ticks_of_time(written["written"]) if written else None,
     )
 
 
@@ -64,7 +64,7 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("Documents late", f"{late:,}", "behind the watermark", late > 0)
     yield Figure("Texts kept", f"{of['texts']:,}", f"{of['text_bytes'] / 1e6:,.1f} MB")
     if of["clock"] is not None:
-        yield Figure("Clock", moment(of["clock"]), "the latest time among documents")
+        yield Figure("Clock", of["clock"], "the latest time among documents")
 
 
 @router.post("/theme")
