@@ -20,7 +20,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.cli import app
 from xscl.engine import Engine
-from xscl.followed import create_tables
+from xscl.feedtables import create_tables
 from xscl.home import Home
 from xscl.ledger import Batch
 from xscl.matches import Matches

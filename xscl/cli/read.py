@@ -28,7 +28,7 @@ from xscl.compile import compile_query
 from xscl.drawing import draw_query
 from xscl.engine import Engine
 from xscl.errors import SqlError, UnknownSubscription, XsclError
-from xscl.followed import create_tables
+from xscl.feedtables import create_tables
 from xscl.home import SERVICE, HomeError
 from xscl.instants import ticks_of_time
 from xscl.match import Match

@@ -72,7 +72,7 @@ class Message:
     def lines(self) -> Iterator[str]:
         """Yield the message as lines of text: the documents, then what variables are bound to."""
         for source in self.sources:
-            yield " ".join(" ".join(filter(None, (source.title, source.url))).split())
+            yield " ".join(f"{source.title or source.document} {source.url or ''}".split())
         yield from self.text
 
     def as_dict(self) -> dict[str, Any]:

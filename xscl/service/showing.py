@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from xscl.match import Match
 from xscl.service.accounts import Account
+from xscl.service.moments import Moment
 from xscl.service.names import OPERATOR, owner
 from xscl.store import Store
 
@@ -41,6 +42,9 @@ class MatchShown(BaseModel):
         description="When the match was complete, in microseconds since 1970.",
         examples=[1772370000000000],
     )
+    timestamp: Moment = Field(
+        description="When the match was complete: `t1`.", examples=["2026-03-01T12:00:00Z"]
+    )
     history: bool = Field(
         description="Whether all documents are from before their feeds were followed.",
         examples=[False],
@@ -67,6 +71,7 @@ def match_shown(who: Account, match: Match) -> MatchShown:
         documents=[document_name(who, name) for name in match.documents],
         t0=match.t0,
         t1=match.t1,
+        timestamp=match.t1,
         history=match.history,
         bindings={
             variable: [

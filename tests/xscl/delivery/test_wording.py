@@ -17,7 +17,8 @@ def test_the_texts_of_an_element_are_told_apart() -> None:
         (match,) = engine.push(
             [xscl.Document("S", "1", 1, BOOK.encode()), xscl.Document("S", "2", 2, post.encode())]
         )
-        *lines, body, last = list(message_of([match]).lines())[2:]
+        one, other, *lines, body, last = list(message_of([match]).lines())
+    assert (one, other) == ("1", "RSS and Atom")  # a book has no title of its own
     assert lines == [
         "b",
         "  author: Danny, Andrew",
