@@ -80,6 +80,14 @@ def as_name(text: str) -> str:
 # -- CSV -----------------------------------------------------------------------------------
 
 
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _csv(text: str, name: str) -> Iterator[Record | Unread]:
     lines = list(io.StringIO(text, newline=""))
     heading: list[str] | None = None
@@ -89,6 +97,10 @@ def _csv(text: str, name: str) -> Iterator[Record | Unread]:
         if isinstance(row, csv.Error):
             yield _csv_fault(place, str(row))
         elif heading is None:
+            if row and all(map(_is_number, row)):
+                hint = "its first line names the columns, such as time,open,close"
+                yield Unread(place, "the file begins with numbers, not with a heading", hint)
+                return
             heading = [as_name(one) for one in row]
             twice = _twice(heading)
             if twice is not None:
