@@ -132,6 +132,7 @@ def demonstrate(
             Serving(spark=spark, look=EVERY / 4, fetching=fetching, listen=settings),
             listen,
             lambda address: tell(f"the page is at {address}/"),
+            lambda seconds: tell(f"Spark has started in {seconds:.0f} s") if spark else None,
         )
         with stopped_by_signals(service.stop):
             _register(home, server)

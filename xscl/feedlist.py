@@ -22,7 +22,8 @@ from xscl.feed import (
     tag_name,
     without_user,
 )
-from xscl.followed import Feeds, Wanted
+from xscl.followed import Feeds
+from xscl.wanted import Wanted
 
 Outcome: TypeAlias = Literal["added", "tagged", "followed already", "twice", "refused"]
 """`tagged` is a feed that was followed and got tags, `twice` one that stands in the list again."""

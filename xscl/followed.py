@@ -1,4 +1,4 @@
-"""The table of the feeds that are followed, and of their items.
+"""The feeds that are followed, and their items: what is read and written of `xscl.feedtables`.
 
 An item's document has the id `<key>#<identity>`, where the key is the feed's
 (`xscl.feed`): it is the same when a feed is removed and added again.
@@ -9,74 +9,27 @@ catches up with the rest when it is opened.  Otherwise the next poll would
 append the same items again, as changed ones with a later `seen_at`.  Items that
 take several segments are announced before: if not all of these are there, the
 feeds' first polls are still to come, and what they bring is history.
-
-Headers and addresses that look secret are not in the table, see `xscl.secrets`.
 """
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from feeds.spool import Spool
 from xscl.engine import Engine
-from xscl.feed import (
-    EVERY,
-    EVERYTHING,
-    Feed,
-    FeedsError,
-    Headers,
-    check_name,
-    feed_key,
-    free_name,
-    owner_of,
-    shown,
-    split_user,
-    stream_name,
-    without_user,
-)
+from xscl.feed import EVERY, Feed, FeedsError, Headers, feed_key, shown, without_user
+from xscl.feedtables import ITEM, NAMES, POLLED, SELECT, create_tables, feed_of, table
 from xscl.news import News, Seen, item_hash
-from xscl.secrets import ADDRESSES, NAME, Secrets, hidden, secrets_in
+from xscl.secrets import NAME, Secrets, hidden, secrets_in
 from xscl.store import Store
-
-SCHEMA = """
-CREATE TABLE IF NOT EXISTS state.feed(
-    key VARCHAR PRIMARY KEY, url VARCHAR, stream VARCHAR, tags VARCHAR[], every BIGINT,
-    added BIGINT, title VARCHAR, etag VARCHAR, last_modified VARCHAR, validated_by VARCHAR,
-    unchanged INTEGER, ttl BIGINT, skip_hours VARCHAR, skip_days VARCHAR, polled BIGINT,
-    next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
-    domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
-    failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER);
-CREATE TABLE IF NOT EXISTS state.feed_item(
-    key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
-    skipped INTEGER, missing_since BIGINT, PRIMARY KEY (key, identity));
-CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT, announced INTEGER);
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A feed that somebody wants to follow; `url` as it was given, secrets included.
-
-    `owner` comes before the names of the user whose feed it is to be, see `Feed.owner`.
-    """
-
-    url: str
-    stream: str | None = None
-    tags: tuple[str, ...] = ()
-    every: int = EVERY
-    headers: Headers = ()
-    title: str = ""
-    site_url: str = ""
-    owner: str = ""
+from xscl.wanted import Followed, Wanted, feed_of_wanted, refuse_published
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,8 +153,8 @@ class Feeds:
         return any(feed.url == url and feed.owner == besides.owner for feed in near)
 
     def _select(self, rest: str, *parameters: object) -> list[Feed]:
-        rows = self._store.fetch(f"{_SELECT} {rest}", parameters)
-        return [_feed(self._secrets.filled(dict(zip(_NAMES, row, strict=True)))) for row in rows]
+        rows = self._store.fetch(f"{SELECT} {rest}", parameters)
+        return [feed_of(self._secrets.filled(dict(zip(NAMES, row, strict=True)))) for row in rows]
 
     # -- What people change ----------------------------------------------------------------
 
@@ -230,10 +183,10 @@ class Feeds:
         time_now = ticks() if now is None else now
         added: list[Feed | FeedsError] = []
         with self._writing:
-            followed = _Followed(self, self._published())
+            followed = Followed(self, self._published())
             for one in wanted:
                 try:
-                    feed = _made(one, followed, time_now)
+                    feed = feed_of_wanted(one, followed, time_now)
                 except FeedsError as error:
                     added.append(error)
                     continue
@@ -247,12 +200,12 @@ class Feeds:
             return
         self._secrets.keep(feed for feed in feeds if hidden(feed))
         with self._store.transaction():
-            self._store.lend("followed", _table(feeds, (*_NAMES, "domain")))
+            self._store.lend("followed", table(feeds, (*NAMES, "domain")))
             self._store.connection.execute("INSERT INTO state.feed BY NAME SELECT * FROM followed")
 
     def edit(self, feed: Feed) -> None:
         """Write what a person may change of a feed: tags, interval, headers, whether it is gone."""
-        _refuse_published(feed.tags, self._published())
+        refuse_published(feed.tags, self._published())
         self._secrets.keep([feed])
         with self._writing, self._store.transaction():
             self._store.fetch(
@@ -290,8 +243,8 @@ class Feeds:
         self._secrets.keep(feeds)
         news = list(found)
         with self._writing, self._store.transaction():
-            self._store.lend("polled", _table(feeds, ("key", *_POLLED)))
-            changes = ", ".join(f"{name} = polled.{name}" for name in _POLLED)
+            self._store.lend("polled", table(feeds, ("key", *POLLED)))
+            changes = ", ".join(f"{name} = polled.{name}" for name in POLLED)
             self._store.connection.execute(
                 f"UPDATE state.feed SET {changes} FROM polled WHERE feed.key = polled.key"
             )
@@ -321,8 +274,8 @@ class Feeds:
         if not flat:
             return
         columns = zip(*flat, strict=True)
-        arrays = [pa.array(c, t) for c, t in zip(columns, _ITEM.types, strict=True)]
-        self._store.lend("remembered", pa.table(arrays, schema=_ITEM))
+        arrays = [pa.array(c, t) for c, t in zip(columns, ITEM.types, strict=True)]
+        self._store.lend("remembered", pa.table(arrays, schema=ITEM))
         self._store.connection.execute(
             "INSERT INTO state.feed_item BY NAME SELECT * FROM remembered"
             " ON CONFLICT (key, identity) DO UPDATE SET hash = excluded.hash,"
@@ -395,19 +348,6 @@ class Feeds:
         return self._select(f"WHERE key IN ({marks})", *keys) if keys else []
 
 
-_ITEM = pa.schema(
-    [
-        ("key", pa.string()),
-        ("identity", pa.string()),
-        ("hash", pa.binary()),
-        ("versions", pa.int32()),
-        ("rule", pa.string()),
-        ("skipped", pa.int32()),
-        ("missing_since", pa.int64()),
-    ]
-)
-
-
 _WRITING: WeakKeyDictionary[Engine, threading.RLock] = WeakKeyDictionary()
 """Of the tables of feeds of one engine one writes at a time: two would be in conflict."""
 
@@ -421,124 +361,9 @@ def _secrets_of(engine: Engine, store: Store) -> Secrets:
     return secrets_in(store.path.with_name(NAME))
 
 
-def create_tables(store: Store, secrets: Secrets | None = None) -> None:
-    """Make the tables of feeds if the store has none yet, and take secrets out of older ones.
-
-    What later versions of the tables have comes by a migration (`xscl.migrations`).
-    """
-    made = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed_spool'"
-    if not store.fetch(made):
-        with store.transaction():
-            store.connection.execute(SCHEMA)
-    _hide_secrets(store, secrets)
-
-
-def _hide_secrets(store: Store, secrets: Secrets | None) -> None:
-    """Take the secrets of an older store out of its tables."""
-    old = store.fetch(
-        "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed_secret'"
-    )
-    headers: dict[str, tuple[str, str]] = {}
-    if old:
-        for key, written, given_for in store.fetch("SELECT * FROM state.feed_secret"):
-            headers[key] = written, given_for
-    elif not store.fetch("SELECT 1 FROM state.feed WHERE domain IS NULL LIMIT 1"):
-        return
-    if secrets is None:
-        secrets = Secrets() if store.path is None else secrets_in(store.path.with_name(NAME))
-    feeds = []
-    for row in store.fetch(_SELECT):
-        feed = _feed({"headers": (), **dict(zip(_NAMES, row, strict=True))})
-        written, given_for = headers.get(feed.key, ("[]", ""))
-        url, user = split_user(feed.url)
-        kept = tuple((name, value) for name, value in json.loads(written))
-        feeds.append(replace(feed, url=url, headers=(*kept, *user), given_for=given_for or url))
-    secrets.keep(feeds)
-    with store.transaction():
-        for feed in feeds:
-            values = [feed.domain, *(_value(feed, name) for name in ADDRESSES)]
-            store.fetch(
-                "UPDATE state.feed SET domain = ?, url = ?, validated_by = ?, moved_to = ?"
-                " WHERE key = ?",
-                [*values, feed.key],
-            )
-        store.connection.execute("DROP TABLE IF EXISTS state.feed_secret")
-    store.connection.execute("CHECKPOINT")
-
-
 def ticks() -> int:
     """Return the time now."""
     return time.time_ns() // 1_000
-
-
-class _Followed:
-    """What stands against following a feed: those that are followed, and published streams.
-
-    Keys and addresses are there with their feeds' streams, published streams with a subscription.
-    """
-
-    def __init__(self, feeds: Iterable[Feed], published: Mapping[str, str]) -> None:
-        self.keys: dict[str, str] = {}
-        self.urls: dict[tuple[str, str], str] = {}
-        self.published = published
-        self.streams = {EVERYTHING, *published}
-        for feed in feeds:
-            self.take(feed)
-
-    def take(self, feed: Feed) -> None:
-        self.keys[feed.key] = self.urls[feed.owner, feed.url] = feed.stream
-        self.streams.add(feed.stream)
-
-
-def _made(wanted: Wanted, known: _Followed, now: int) -> Feed:
-    """Return a new feed; raise if it is followed already or a name is none."""
-    owner = wanted.owner
-    key = owner + feed_key(wanted.url)
-    url, user = split_user(wanted.url)
-    headers = (*wanted.headers, *user)
-    if owner_of(key) != owner or any(map(owner_of, (wanted.stream or "", *wanted.tags))):
-        raise FeedsError(
-            f"{shown(url)} cannot be followed under names that begin as those of users do"
-        )
-    there = known.keys.get(key) or (None if headers else known.urls.get((owner, url)))
-    if there is not None:
-        raise FeedsError(
-            f"{shown(url)} is followed already, on the stream {there!r}",
-            hint=f"'xscl feeds show {there}' shows it, 'xscl feeds edit' changes it",
-        )
-    for name in (*((wanted.stream,) if wanted.stream else ()), *wanted.tags):
-        check_name(name)
-    stream = owner + wanted.stream if wanted.stream else _free(owner, url, known)
-    tags = tuple(dict.fromkeys(owner + tag for tag in wanted.tags))
-    _refuse_published((stream, *tags), known.published)
-    return Feed(
-        key,
-        url,
-        stream,
-        tags,
-        wanted.every,
-        now,
-        headers,
-        url if headers else "",
-        title=wanted.title,
-        site_url=wanted.site_url,
-        next_poll=now,
-    )
-
-
-def _free(owner: str, url: str, known: _Followed) -> str:
-    """Return a name for the stream of a feed that no other stream has."""
-    return free_name(owner + stream_name(url), known.streams)
-
-
-def _refuse_published(streams: Iterable[str], published: Mapping[str, str]) -> None:
-    """Raise if a subscription publishes one of a feed's streams: items are not what it makes."""
-    for name in streams:
-        if name in published:
-            raise FeedsError(
-                f"the subscription {published[name]!r} publishes the stream {name!r}",
-                hint="give the feed another name of a stream",
-            )
 
 
 def _address(name: str) -> str:
@@ -547,32 +372,3 @@ def _address(name: str) -> str:
         return without_user(name)
     except ValueError:
         return name
-
-
-# -- Rows ----------------------------------------------------------------------------------
-
-_SECRETS = ("headers", "given_for")
-_NAMES = tuple(field.name for field in fields(Feed) if field.name not in _SECRETS)
-_KEPT = ("key", "stream", "tags", "every", "added")
-_POLLED = (*(name for name in _NAMES if name not in _KEPT), "domain")
-"""What a poll may change."""
-
-_SELECT = f"SELECT {', '.join(_NAMES)} FROM state.feed"
-
-
-def _value(feed: Feed, name: str) -> object:
-    value = getattr(feed, name)
-    if name in ADDRESSES and value:
-        return shown(value)
-    return list(value) if isinstance(value, tuple) else value
-
-
-def _table(feeds: Sequence[Feed], names: Iterable[str]) -> pa.Table:
-    columns = {name: [_value(feed, name) for feed in feeds] for name in names}
-    kinds = {"tags": pa.list_(pa.string())}
-    return pa.table({name: pa.array(column, kinds.get(name)) for name, column in columns.items()})
-
-
-def _feed(values: Mapping[str, Any]) -> Feed:
-    given = {name: value for name, value in values.items() if value is not None}
-    return Feed(**given | {"tags": tuple(values["tags"])})

@@ -4,6 +4,12 @@ A query that is tried sees the documents that have a text, with their recorded p
 of arrival: their clocks M(n), ranks, versions.  So it matches what it would have matched, whatever
 is not kept any more and however the documents are cut into batches.  What a query of the engine has
 published is a document like any other.
+
+One thing is otherwise where a query is tried: what a feed held already when it was first polled
+(`history`) is taken as if it had come in its own time, as `OWN_TIME` says.  Else a feed of last
+month's items that is followed today had nothing to try a query on: beside the clock of today no two
+of them meet.  What a subscription is given of the past stays what it would have had: it shares that
+with others, who had it.
 """
 
 from __future__ import annotations
@@ -29,6 +35,9 @@ TRIED = "try"
 _NOWHERE = " "
 """A stream that no query can name."""
 
+OWN_TIME = "CASE WHEN d.history THEN least(d.clock, d.ts) ELSE d.clock END"
+"""The clock of a document `d` where no document of history comes late."""
+
 Arrived: TypeAlias = tuple[Document, Origin]
 
 
@@ -38,6 +47,7 @@ class Trial:
 
     The documents of `streams` with `begin` <= timestamp <= `end` and with `first` at least that
     given; new versions if `updates`.  `texts` are those of documents (by number) that are not kept.
+    With `own_time` what a feed held already is taken as if it had come in its own time.
     """
 
     name: str
@@ -48,6 +58,7 @@ class Trial:
     begin: int = -INFINITE
     end: int = INFINITE
     texts: Mapping[int, bytes] = field(default_factory=dict)
+    own_time: bool = True
 
 
 def registered(store: Store, subscriptions: Subscriptions, query: str) -> Subscription | None:
@@ -85,8 +96,9 @@ def past(
 
     The store is read while the batches are: nothing else may use its connection.
     """
+    clock = OWN_TIME if trial.own_time else "d.clock"
     rows = store.connection.execute(
-        "SELECT d.id, d.given, d.version, d.streams, d.ts, d.clock, d.rank, d.first, d.history,"
+        f"SELECT d.id, d.given, d.version, d.streams, d.ts, {clock}, d.rank, d.first, d.history,"
         " d.origin, d.doc, t.xml FROM state.document d LEFT JOIN state.text t USING (doc)"
         " WHERE list_has_any(d.streams, ?) AND d.ts BETWEEN ? AND ? AND d.first >= ?"
         " AND (d.version = 1 OR ?) AND (t.doc IS NOT NULL OR list_contains(?, d.doc))"

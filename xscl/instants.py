@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from feeds.times import rfc3339
+
 
 def ticks_of_time(text: str) -> int | None:
     """Return the ticks of a time: ISO 8601 (UTC unless it says otherwise), or ticks; None if none.
@@ -20,4 +22,10 @@ def ticks_of_time(text: str) -> int | None:
     return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
+def written(ticks: int) -> str:
+    """Return a time as programs are told it: ISO 8601 in UTC; the nearest one that it can write."""
+    return rfc3339(min(max(ticks, _FIRST), _LAST))
+
+
+_FIRST, _LAST = 0, 253_402_300_799_999_999  # years that RFC 3339 can write
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -49,7 +49,8 @@ _SCHEMA = pa.schema(
 
 
 ARRIVAL = """
-    SELECT doc, id, ts, clock - ts AS behind, first, version, unnest(streams) AS stream
+    SELECT doc, id, ts, clock - ts AS behind, first, version, history,
+        unnest(streams) AS stream
     FROM state.document"""
 """The query of documents by their streams."""
 

@@ -7,8 +7,8 @@ many operators an m-op has, its edges are looked for at the first of them only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
@@ -45,6 +45,13 @@ class PlanGraph:
 
     nodes: tuple[PlanNode, ...]
     edges: tuple[Link, ...]
+
+    def renamed(self, called: Callable[[str], str]) -> PlanGraph:
+        """Return the same plan with other names of streams."""
+        names = {node.name: called(node.name) for node in self.nodes if node.kind == STREAM}
+        nodes = (replace(node, name=names.get(node.name, node.name)) for node in self.nodes)
+        edges = ((names.get(one, one), names.get(other, other)) for one, other in self.edges)
+        return PlanGraph(tuple(nodes), tuple(edges))
 
 
 def plan_graph(plan: Plan, registry: Registry, subscribers: Mapping[int, int]) -> PlanGraph:

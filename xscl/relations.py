@@ -82,7 +82,8 @@ CREATE OR REPLACE TEMP VIEW late AS {LATE} ORDER BY d.doc;
 CREATE OR REPLACE TEMP VIEW watermarks AS
     WITH counted AS (
         SELECT a.stream, any_value(coalesce(k.lateness, 0)) AS lateness, any_value(k.live) AS live,
-            count(*) AS documents, count(*) FILTER (behind > coalesce(k.lateness, 0)) AS late
+            count(*) AS documents,
+            count(*) FILTER (behind > coalesce(k.lateness, 0) AND NOT history) AS late
         FROM arrival a LEFT JOIN known_stream k USING (stream) GROUP BY a.stream),
     refused AS (SELECT stream, count(*) AS rejected FROM state.rejected GROUP BY stream),
     found AS (

@@ -17,6 +17,7 @@ import logging
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -33,6 +34,7 @@ from xscl.errors import StoreError
 from xscl.followed import Feeds, ticks
 from xscl.following import Fetching, keep_polling, prepare
 from xscl.home import SERVICE, Home
+from xscl.instants import written
 from xscl.matches import Matches
 from xscl.pipeline import Consumer, DirectConsumer
 from xscl.poison import Attempts
@@ -85,8 +87,13 @@ class Service:
         serving: Serving,
         on_matches: Callable[[Matches], None],
         on_listening: Callable[[str], None] = lambda address: None,
+        on_consuming: Callable[[float], None] = lambda seconds: None,
     ) -> None:
+        """`on_listening` is told the address once requests are taken, `on_consuming` after how
+        many seconds documents are: Spark needs some to start.
+        """
         self._on_listening = on_listening
+        self._on_consuming = on_consuming
         self._home = home
         self._serving = serving
         self._on_matches = on_matches
@@ -117,9 +124,11 @@ class Service:
                 self._report(looks)
                 fetch = self._thread("fetcher", lambda: self._fetch(engine, feeds, spool))
                 report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
+                began = time.monotonic()
                 try:
                     with self._consuming(engine, spool) as consumer:
                         self._consumer = consumer
+                        self._on_consuming(time.monotonic() - began)
                         self._consume(consumer)
                 finally:
                     self.stop()
@@ -284,7 +293,7 @@ class Service:
             {
                 **found.as_dict(),
                 "pid": os.getpid(),
-                "written": ticks(),
+                "written": written(ticks()),
                 "address": self.address,
                 "paused": self.room.short(),
             }

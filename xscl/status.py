@@ -18,6 +18,7 @@ from feeds.spool import Segment, Spool, SpoolError
 from xscl.documents import EARLIEST
 from xscl.engine import Engine
 from xscl.home import Home
+from xscl.instants import ticks_of_time, written
 from xscl.ledger import DIRECT, Ledger
 from xscl.mark import Seen, read_mark
 from xscl.pace import Rates
@@ -39,11 +40,12 @@ WHERE s.since <= least(p1.first, p2.first)
   AND (s.updates OR (p1.version = 1 AND p2.version = 1))
 """
 
-# Of the documents that came in, those that were behind the watermark of one of their streams.
+# Of the documents that came in, those that were behind the watermark of one of their streams. What
+# a feed held already is as old as it is: that says nothing of how late a stream is.
 _LATE = f"""
 SELECT count(DISTINCT doc) FROM (
     SELECT doc, clock - ts AS behind, unnest(streams) AS name FROM state.document
-    WHERE clock > ts AND NOT {PUBLISHED})
+    WHERE clock > ts AND NOT history AND NOT {PUBLISHED})
 LEFT JOIN state.stream USING (name) WHERE behind > coalesce(lateness, 0)
 """
 
@@ -59,6 +61,7 @@ SELECT
         UNION SELECT publish FROM state.subscription WHERE publish IS NOT NULL
         UNION SELECT unnest(streams) FROM state.document)),
     (SELECT count(*) FROM state.document WHERE NOT {PUBLISHED}),
+    (SELECT count(*) FROM state.document WHERE history AND NOT {PUBLISHED}),
     (SELECT count(*) FROM state.document WHERE {PUBLISHED}),
     (SELECT max(clock) FROM state.progress WHERE clock > {EARLIEST}),
     ({_LATE}),
@@ -73,6 +76,7 @@ _NAMES = (
     "joins",
     "streams",
     "documents",
+    "history",
     "published",
     "clock",
     "late",
@@ -81,6 +85,9 @@ _NAMES = (
     "feeds",
     "feeds_failing",
 )
+
+
+_TIMES = ("clock", "texts_since")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +118,10 @@ class Status:
     `consumer` is who did the last work, "spark" or "direct" (None: nobody
     yet); `position` is the last segment of the spool that it consumed,
     `waiting` the documents after it and `lag` the age in seconds of the oldest.
-    `documents` came in, `published` were made of matches; `late` came behind
+    `documents` came in, of which feeds held `history` already when they were first
+    polled, `published` were made of matches; `late` came behind
     the watermark of one of their streams (`clock` less its lateness; the
-    relations `watermarks` and `late` say more).  `texts` are kept, of so many
+    relations `watermarks` and `late` say more), and are no history.  `texts` are kept, of so many
     bytes; of all documents since `texts_since`, None if only those that queries need.
     `rates` and `windows` are those of a running engine, None without one.
     """
@@ -124,6 +132,7 @@ class Status:
     joins: int
     streams: int
     documents: int
+    history: int
     published: int
     clock: int | None
     late: int
@@ -142,12 +151,14 @@ class Status:
     windows: tuple[Window, ...] | None = None
 
     @classmethod
-    def of(cls, written: Mapping[str, Any]) -> Status:
+    def of(cls, figures: Mapping[str, Any]) -> Status:
         """Return the figures that a process wrote; raises KeyError if it knows fewer.
 
         One of a later release may have written more.
         """
-        found = {field.name: written[field.name] for field in fields(cls)}
+        found = {field.name: figures[field.name] for field in fields(cls)}
+        for name in _TIMES:
+            found[name] = None if found[name] is None else ticks_of_time(found[name])
         if (rates := found["rates"]) is not None:
             found["rates"] = Rates(**rates)
         if (windows := found["windows"]) is not None:
@@ -160,7 +171,11 @@ class Status:
         return self.subscriptions / self.joins if self.joins else 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        """Return the figures as programs are told them: times are text."""
+        told = asdict(self)
+        for name in _TIMES:
+            told[name] = None if told[name] is None else written(told[name])
+        return told
 
     def lines(self) -> Iterator[str]:
         """Yield the figures for people."""
@@ -171,15 +186,18 @@ class Status:
             + (f", shared {self.sharing:.1f} times" if self.joins else "")
         )
         yield f"streams        {self.streams}"
-        yield f"documents      {self.documents}, {self.rejected} rejected, {self.late} late"
+        late = f"{self.late} late, {self.rejected} rejected"
+        yield f"documents      {self.documents} taken in, {late}"
+        if self.history:
+            yield f"history        {self.history} of these: feeds held them when first polled"
         if self.published:
             yield f"published      {self.published} documents made of matches"
-        yield f"texts          {self.texts}, {self.text_bytes / 1e6:.1f} MB" + (
+        yield f"texts          {self.texts} kept, {self.text_bytes / 1e6:.1f} MB" + (
             "" if self.texts_since is None else f", all since {moment(self.texts_since)}"
         )
         if self.clock is not None:
             yield f"clock          {moment(self.clock)}"
-        yield f"matches        {self.matches}"
+        yield f"matches        {self.matches} kept"
         if (rates := self.rates) is not None:
             yield (
                 f"rates          {rates.documents_1m:.1f} documents/s, {rates.matches_1m:.1f} "

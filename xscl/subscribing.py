@@ -102,7 +102,7 @@ class Subscribing(Pushing):
             refuse_unprimed(query)
             begin = beginning(since, self._documents.clock)
             first = first_after(self._store, begin, self._documents.next)
-            trial = Trial(name, query.source, query.streams, updates, first=first)
+            trial = Trial(name, query.source, query.streams, updates, first=first, own_time=False)
             until = None if seconds is None else time.monotonic() + seconds
             found = self._tried(trial, until)
             with self._changing():

@@ -93,7 +93,7 @@ class Parser:
         for source in sources_of(pattern):
             self.streams[source.alias] = source.stream
         if not (reader.is_word("WHERE", "PUBLISH") or reader.token.kind == "end"):
-            raise reader.expected(_ENDS)
+            raise reader.expected(_ENDS, _alias_hint(reader))
         self._require_distinct(pattern)
         if reader.take_word("WHERE"):
             self._qualifications(pattern, filters, tests)
@@ -208,7 +208,7 @@ class Parser:
             reader.deeper()
             pattern = self._either()
             if not reader.is_sign(")"):
-                raise reader.expected("')' or ; | \\ + @")
+                raise reader.expected("')' or ; | \\ + @", _alias_hint(reader))
             reader.next()
             return pattern
         token = reader.token
@@ -433,6 +433,10 @@ class Parser:
         if reader.token.kind != "name" or reader.token.word in KEYWORDS:
             raise reader.expected(what)
         return reader.next()
+
+
+def _alias_hint(reader: Reader) -> str | None:
+    return "an alias stands right after its stream: t A" if reader.is_word("AS") else None
 
 
 def _conjuncts(node: Expression) -> list[Expression]:

@@ -18,6 +18,7 @@ from xscl.engine import Engine
 from xscl.feed import Feed
 from xscl.followed import Feeds
 from xscl.following import Fetching, Polled, follow, poll_now
+from xscl.instants import ticks_of_time
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -179,8 +180,10 @@ class Place:
         self.clock.now = end
 
     def listed(self, feed: Feed) -> dict[str, Any]:
-        """The feed as `feeds list --json` shows it."""
-        return row(self.feeds[feed.key], self.feeds.counts())
+        """The feed as `feeds list --json` shows it, its times in ticks."""
+        shown = row(self.feeds[feed.key], self.feeds.counts())
+        times = {name: shown[name] for name in ("added", "polled", "next_poll", "failing_since")}
+        return shown | {n: None if t is None else ticks_of_time(t) for n, t in times.items()}
 
     def spooled(self, feed: Feed) -> list[Document]:
         return [document for document in self.documents() if document.origin == feed.key]

@@ -338,7 +338,7 @@ def test_status(place: Home) -> None:
     assert figures["service"] is None
     assert (figures["consumer"], figures["subscriptions"], figures["documents"]) == ("direct", 2, 3)
     assert (figures["matches"], figures["streams"], figures["waiting"]) == (2, 3, 0)
-    assert "matches        2\n" in answered("status")
+    assert "matches        2 kept\n" in answered("status")
 
 
 @pytest.mark.parametrize(

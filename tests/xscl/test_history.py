@@ -276,3 +276,45 @@ def test_a_trial_ends_when_it_is_told_to(engine: Engine) -> None:
     engine.end_questions()
     with pytest.raises(Stopping):
         engine.try_query(PAIR)
+
+
+# -- What a feed held already ----------------------------------------------------------------
+
+
+def an_old_feed(engine: Engine) -> None:
+    """Push a document of today, then what a feed held already: items of long ago."""
+    keep(engine, "S")
+    engine.subscribe("there before", PAIR)
+    engine.push(text("post", 100, "a"))
+    old = [text("one", 1, "a", history=True), text("two", 3, "b", history=True)]
+    engine.push([*old, text("three", 9, "b", history=True)])
+
+
+def test_a_trial_takes_history_in_its_own_time() -> None:
+    with Engine() as engine:
+        an_old_feed(engine)
+        engine.push(text("slow", 2, "b"))  # no history: it comes late, as it did
+        assert documents(engine.try_query(PAIR)) == [("one", "two")]
+        assert engine.try_query(PAIR)[0].history
+        silent = "S//a->x NOT FOLLOWED BY{x=y, 3 d} S//b->y"
+        assert documents(engine.try_query(silent)) == [("post",)]
+
+
+def test_why_agrees_with_a_trial_and_with_what_subscriptions_have() -> None:
+    with Engine() as engine:
+        an_old_feed(engine)
+        engine.subscribe("since", PAIR, since="200 d")
+        assert engine.why(PAIR, "one", "two").matched
+        for name in ("there before", "since"):  # they share what they have
+            why = engine.why(name, "one", "two")
+            assert not why.matched
+            assert "'try' takes what a feed held already" in "\n".join(why.lines())
+        assert not engine.matches()
+
+
+def test_history_is_not_late() -> None:
+    with Engine() as engine:
+        an_old_feed(engine)
+        engine.push(text("slow", 2, "b"))
+        (row,) = engine.sql("SELECT documents, late FROM watermarks WHERE stream = 'S'").to_pylist()
+        assert (row["documents"], row["late"]) == (5, 1)

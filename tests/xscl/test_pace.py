@@ -7,7 +7,7 @@ from pathlib import Path
 
 from feeds.documents import Document
 from xscl.engine import Engine
-from xscl.followed import create_tables
+from xscl.feedtables import create_tables
 from xscl.home import Home
 from xscl.pace import Pace, Rates
 from xscl.status import Looks, Status, Window

@@ -20,7 +20,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from xscl.cli import app
 from xscl.engine import Engine
-from xscl.followed import create_tables
+from xscl.feedtables import create_tables
 from xscl.home import Home
 from xscl.ledger import Batch
 from xscl.matches import Matches
@@ -164,11 +164,16 @@ def test_a_service_that_was_killed_leaves_nothing_behind(
 
 def test_it_ends_when_told_and_everything_is_consumed(place: Home) -> None:
     found: list[tuple[str, ...]] = []
-    service = Service(place, Serving(spark=False), lambda ms: found.extend(m.documents for m in ms))
+    begun: list[float] = []
+    service = Service(
+        *(place, Serving(spark=False), lambda ms: found.extend(m.documents for m in ms)),
+        on_consuming=begun.append,
+    )
     until = threading.Event()
     until.set()
     service.run(until)
     assert found == [("d0", "d1")]
+    assert len(begun) == 1
     last = written(place)
     assert (last["position"], last["spool"], last["waiting"]) == (1, 1, 0)
     assert (last["documents"], last["matches"]) == (2, 1)

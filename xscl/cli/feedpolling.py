@@ -11,8 +11,13 @@ from xscl.cli.output import complain, tracked
 from xscl.cli.remote import Remote, place
 from xscl.cli.telling import Heard, latest, told_since
 from xscl.followed import ticks
+from xscl.instants import ticks_of_time
 
 _PATIENCE = 120.0  # seconds that a poll may take, so long as a server may be slow
+
+
+_SOON = 3.0
+"""Seconds that who adds a feed waits for its first poll."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class Outcome:
 
     row: Row
     new: int
-    held_until: int | None = None
+    held_until: str | None = None
     asked: bool = True
 
 
@@ -51,11 +56,20 @@ def poll_remotely(
     return outcomes
 
 
+def first_polled(service: Remote, added: Row) -> Row:
+    """Return a feed that was just added as it is after its first poll, if that takes a moment."""
+    return _polled(service, added, time.monotonic() + _SOON) or added
+
+
 def _chosen(rows: Sequence[Row], names: Sequence[str], everything: bool) -> list[Row]:
     if names:
         return [find(rows, name) for name in names]
     alive = [one for one in rows if one["next_poll"] is not None]
-    return alive if everything else [one for one in alive if one["next_poll"] <= ticks()]
+    return (
+        alive
+        if everything
+        else [one for one in alive if (ticks_of_time(one["next_poll"]) or 0) <= ticks()]
+    )
 
 
 def _polled(service: Remote, before: Row, until: float) -> Row | None:

@@ -12,6 +12,7 @@ from xscl.cli.output import instant, one_line, table
 from xscl.cli.remote import Remote
 from xscl.feed import EVERYTHING, SECOND, Feed, FeedsError, feed_key, shown, without_user
 from xscl.followed import Count
+from xscl.instants import ticks_of_time, written
 from xscl.why.intervals import duration
 
 Row: TypeAlias = dict[str, Any]
@@ -49,17 +50,21 @@ def row(feed: Feed, counts: Mapping[str, Count]) -> Row:
         "items": count.items,
         "versions": count.versions,
         "skipped": count.skipped,
-        "added": feed.added,
-        "polled": feed.polled,
-        "next_poll": None if feed.gone else feed.next_poll,
+        "added": _told(feed.added),
+        "polled": _told(feed.polled),
+        "next_poll": None if feed.gone else _told(feed.next_poll),
         "polls": feed.polls,
         "failures": feed.failures,
-        "failing_since": feed.failing_since,
+        "failing_since": _told(feed.failing_since),
         "code": feed.code,
         "error": feed.error,
         "note": feed.note,
         "moved_to": None if feed.moved_to is None else shown(feed.moved_to),
     }
+
+
+def _told(ticks: int | None) -> str | None:
+    return None if ticks is None else written(ticks)
 
 
 def told(answer: Mapping[str, Any]) -> Row:
@@ -101,7 +106,7 @@ def listed(rows: Sequence[Row]) -> Iterator[str]:
             one["state"],
             one["items"],
             one["quality"],
-            instant(one["next_poll"]),
+            _second(one["next_poll"]),
             one["url"],
             one["error"] or one["note"],
         )
@@ -113,18 +118,40 @@ def listed(rows: Sequence[Row]) -> Iterator[str]:
 def described(one: Row) -> Iterator[str]:
     """Yield all that is known of a feed, a line each."""
     for name, value in one.items():
-        if name in _TIMES and value is not None:
-            value = instant(value)
+        if name in _TIMES:
+            value = _second(value)
         elif isinstance(value, list):
             value = ", ".join(value)
         text = "" if value is None else one_line(str(value))
         yield f"{name.replace('_', ' '):14} {text}".rstrip()
 
 
+def _second(time: str | None) -> str:
+    """Return a time for people, without the fraction of its second."""
+    return "" if time is None else instant(ticks_of_time(time))
+
+
 def followed(one: Row) -> str:
     """Return what is said of a feed that was added."""
     late = duration(one["lateness"] * SECOND)
     return f"following {one['url']} on {', '.join(streams(one))}; items may come {late} late"
+
+
+def first_poll(one: Row, *, is_served: bool) -> str:
+    """Return what is said of the first poll of a feed that was added."""
+    if one["error"] is not None:
+        return (
+            f"its first poll failed: {one['error']}; it is asked again"
+            f" ('xscl feeds remove {one['stream']}' stops that)"
+        )
+    if one["polls"]:
+        return (
+            f"it has {one['items']} items now, which are history: what comes is joined with them,"
+            " and 'xscl try' finds matches among them, but these are not announced"
+        )
+    if is_served:
+        return f"it is being polled: 'xscl feeds show {one['stream']}' says how that went"
+    return "'xscl feeds poll' polls it, and 'xscl serve' polls whatever is due"
 
 
 def streams(one: Row) -> list[str]:

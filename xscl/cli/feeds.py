@@ -14,11 +14,22 @@ import typer
 from feeds.spool import Spool
 from xscl.cli import feedlist
 from xscl.cli.feedlist import misused
-from xscl.cli.feedpolling import Outcome, poll_remotely
-from xscl.cli.feedrows import Row, all_told, described, find, followed, listed, row, streams, told
+from xscl.cli.feedpolling import Outcome, first_polled, poll_remotely
+from xscl.cli.feedrows import (
+    Row,
+    all_told,
+    described,
+    find,
+    first_poll,
+    followed,
+    listed,
+    row,
+    streams,
+    told,
+)
 from xscl.cli.naming import feeds_like
 from xscl.cli.options import DATA, AllowAddress, Data, Json, NotifyHistory, Token, Url, home
-from xscl.cli.output import Misuse, complain, instant, say, say_json
+from xscl.cli.output import Misuse, complain, say, say_json
 from xscl.cli.remote import Remote, place, reached
 from xscl.cli.telling import Heard, sink
 from xscl.engine import Engine
@@ -31,8 +42,9 @@ from xscl.feed import (
     read_header,
 )
 from xscl.followed import Feeds, ticks
-from xscl.following import Fetching, allow_late, follow, late_items, poll_now
+from xscl.following import Fetching, Polled, allow_late, follow, late_items, poll_now
 from xscl.home import Home
+from xscl.instants import written
 from xscl.language.parser import parse_window
 from xscl.pipeline import DirectConsumer
 from xscl.retention import asked
@@ -107,7 +119,7 @@ def add(
         }
         with service:
             answer = service.ask("POST", "/v1/feeds", json=wanted).json()
-        added, warnings = told(answer), answer["warnings"]
+            added, warnings = first_polled(service, told(answer)), answer["warnings"]
     else:
         at = home(data)
         with (
@@ -131,6 +143,7 @@ def add(
         say_json(added)
     else:
         say(followed(added))
+        complain(first_poll(added, is_served=service is not None))
 
 
 @app.command("list")
@@ -378,7 +391,7 @@ def _poll(
             DirectConsumer(spool, telling).run_once()
             counts = feeds.counts()
             outcomes = [
-                Outcome(row(each.feed, counts), each.new, each.held_until, each.asked)
+                Outcome(row(each.feed, counts), each.new, _held(each), each.asked)
                 for each in polled
             ]
             if heard.as_json:  # before the matches count as told
@@ -387,6 +400,10 @@ def _poll(
         if not heard.as_json:
             _say_outcomes(outcomes, heard, False)
     return outcomes
+
+
+def _held(polled: Polled) -> str | None:
+    return None if polled.held_until is None else written(polled.held_until)
 
 
 def _chosen(feeds: Feeds, names: Sequence[str], everything: bool) -> list[Feed]:
@@ -408,7 +425,7 @@ def _say_outcomes(outcomes: Sequence[Outcome], heard: Heard, as_json: bool) -> N
     for each in outcomes:
         address = each.row["url"]
         if not each.asked:
-            until = instant(each.held_until)
+            until = each.held_until
             complain(f"{address}: not asked, its server wants to be left until {until}")
         elif each.row["error"] is not None:
             complain(f"{address}: {each.row['error']}")

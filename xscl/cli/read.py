@@ -28,8 +28,9 @@ from xscl.compile import compile_query
 from xscl.drawing import draw_query
 from xscl.engine import Engine
 from xscl.errors import SqlError, UnknownSubscription, XsclError
-from xscl.followed import create_tables
+from xscl.feedtables import create_tables
 from xscl.home import SERVICE, HomeError
+from xscl.instants import ticks_of_time
 from xscl.match import Match
 from xscl.results import XSCL
 from xscl.status import Status
@@ -362,12 +363,13 @@ def _written(data: Path, url: str | None, token: str | None) -> dict[str, Any] |
 def _of_service(written: dict[str, Any]) -> tuple[Status, str]:
     """Return what a running service has written, and a line about the service."""
     try:
-        found, age = Status.of(written), time.time() - written["written"] / 1e6
-    except KeyError:
+        found, then = Status.of(written), ticks_of_time(written["written"])
+    except (KeyError, TypeError, AttributeError):
         raise HomeError(
             f"the service (process {written.get('pid')}) is of another release, whose status is"
             " not known here",
             hint="ask with the release that runs, or start the service anew",
         ) from None
+    age = 0.0 if then is None else time.time() - then / 1e6
     where = f" at {written['address']}" if written.get("address") else ""
     return found, f"service        process {written['pid']}{where}, {age:.0f} s ago"

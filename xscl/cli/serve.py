@@ -128,11 +128,13 @@ def serve(
         *(home(data), serving, printer(as_json, notify_history)),
         on_listening=lambda address: complain(
             f"the page is at {address}/, the API at {address}/v1, described at /docs"
+            + ("" if no_spark else "; Spark is starting, documents wait in the spool until then")
+        ),
+        on_consuming=lambda seconds: (
+            None if no_spark else complain(f"Spark has started in {seconds:.0f} s")
         ),
     )
-    complain(
-        f"serving from {data} ({'without Spark' if no_spark else 'starting Spark'}); Ctrl-C stops"
-    )
+    complain(f"serving from {data} ({'without' if no_spark else 'with'} Spark); Ctrl-C stops")
     log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
     with log, stopped_by_signals(service.stop):
         service.run()

@@ -13,6 +13,7 @@ from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import complain, instant, say, say_json, table
 from xscl.cli.remote import place, reached
 from xscl.engine import Engine
+from xscl.instants import ticks_of_time, written
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.tokens import Tokens
 
@@ -73,13 +74,18 @@ def list_(data: Data = DATA, url: Url = None, token: Token = None, as_json: Json
         with _opened(data, "token list") as (accounts, tokens):
             names = {one.number: one.name for one in accounts}
             found = [
-                {"id": t.id, "user": names[t.account], "label": t.label, "created": t.created}
+                {
+                    "id": t.id,
+                    "user": names[t.account],
+                    "label": t.label,
+                    "created": written(t.created),
+                }
                 for t in tokens.of()
             ]
     if as_json:
         say_json(found)
         return
-    rows = [(t["id"], t["user"], instant(t["created"]), t["label"]) for t in found]
+    rows = [(t["id"], t["user"], instant(ticks_of_time(t["created"])), t["label"]) for t in found]
     for line in table(("ID", "USER", "CREATED", "LABEL"), rows):
         say(line)
 

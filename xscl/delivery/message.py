@@ -20,15 +20,14 @@ from lxml import etree
 
 from feeds.display import safe_link
 from feeds.times import rfc3339
+from xscl.delivery.wording import CUT, bound_lines
 from xscl.match import Match
 from xscl.xpath.tree import Tree
 
 TOGETHER = 100
 """Matches that are one message, at most."""
 LARGEST = 256_000
-"""Bytes of a message from which on its texts are cut."""
-CUT = 500
-"""Characters that are left of a text then."""
+"""Bytes of a message from which on its texts are cut to `CUT` characters."""
 _OWNED = re.compile(r"_\d+\.")
 _FIRST, _LAST = 0, 253_402_300_799_999_999  # years that RFC 3339 can write
 
@@ -47,7 +46,8 @@ class Message:
     """What is delivered at once: matches of one subscription on the same documents.
 
     `subscription` is its name as its owner wrote it; `position` is that of the first match,
-    `last` that of the last one; `time` is when the match was complete, in ticks.
+    `last` that of the last one; `time` is when the match was complete, in ticks; `text` says what
+    variables are bound to, in lines.
     """
 
     id: str
@@ -59,6 +59,7 @@ class Message:
     history: bool
     sources: tuple[Source, ...]
     matches: tuple[Mapping[str, Any], ...]
+    text: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:
@@ -71,12 +72,8 @@ class Message:
     def lines(self) -> Iterator[str]:
         """Yield the message as lines of text: the documents, then what variables are bound to."""
         for source in self.sources:
-            yield " ".join(" ".join(filter(None, (source.title, source.url))).split())
-        for match in self.matches:
-            for name, nodes in match["bindings"].items():
-                for node in nodes:
-                    value = " ".join(node["value"].split())
-                    yield f"{name} = {value if len(value) <= CUT else value[:CUT]}"
+            yield " ".join(f"{source.title or source.document} {source.url or ''}".split())
+        yield from self.text
 
     def as_dict(self) -> dict[str, Any]:
         """Return the message as a value for JSON."""
@@ -183,6 +180,7 @@ def message_of(matches: Sequence[Match]) -> Message:
         first.history,
         tuple(_source(owner_name(name), tree) for name, tree in first.trees),
         tuple(row_of(match) for match in matches),
+        tuple(line for match in matches for line in bound_lines(match)),
     )
 
 

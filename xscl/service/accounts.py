@@ -119,6 +119,12 @@ class Accounts:
         """Return the account of a number, None if there is none."""
         return self._by_number.get(number)
 
+    def called(self, known: str) -> str:
+        """Return how the operator reads a name of the engine: a user's own after his name."""
+        number, name = owner(known)
+        account = self._by_number.get(number)
+        return known if number == OPERATOR or account is None else f"{account.name}: {name}"
+
     def make(self, name: str, quota: Quota | None = None) -> Account:
         """Make an account; one that is there already stays as it is."""
         with self._mutex:

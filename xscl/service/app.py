@@ -9,6 +9,7 @@ from fastapi import FastAPI
 from xscl.page.router import router as pages
 from xscl.service import problems
 from xscl.service.dependencies import Guesses
+from xscl.service.description import describe
 from xscl.service.guard import Guard
 from xscl.service.installation import Installation
 from xscl.service.metrics import Counting
@@ -67,6 +68,7 @@ def create_app(installation: Installation) -> FastAPI:
     app.include_router(describing.router)
     app.include_router(syndication.secret_router)
     app.include_router(pages)
+    describe(app)
     app.add_middleware(Guard, installation=installation)
     app.add_middleware(Counting, metrics=installation.metrics, clock=time.monotonic)
     return app

@@ -21,5 +21,9 @@ Number: TypeAlias = Annotated[
 class Page(BaseModel, Generic[T]):
     """A part of a list; `next`, given as `after`, gets the part that follows; null at the end."""
 
-    items: list[T]
-    next: str | int | None = Field(None, examples=["weekly"])
+    items: list[T] = Field(description="This part of the list.")
+    next: str | int | None = Field(
+        None,
+        examples=["weekly"],
+        description="Given as `after`, gets the part that follows; null at the end.",
+    )

@@ -189,10 +189,18 @@ def _invalid(request: Request, error: Exception) -> Response:
             HTTPStatus.UNPROCESSABLE_ENTITY,
             "invalid_request",
             f"{place}: {first['msg']}",
-            hint="/docs says what this address takes",
+            hint=_hint(request, first),
             errors=wrong[:20],
         )
     )
+
+
+def _hint(request: Request, wrong: Mapping[str, Any]) -> str:
+    """Return what may help: curl calls a body a form unless it is told otherwise."""
+    kind = request.headers.get("content-type", "")
+    if tuple(wrong["loc"]) == ("body",) and "json" not in kind:
+        return f"send 'Content-Type: application/json', this body came as {kind or 'nothing'!r}"
+    return "/docs says what this address takes"
 
 
 def _http(request: Request, error: Exception) -> Response:

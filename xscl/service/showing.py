@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from xscl.match import Match
 from xscl.service.accounts import Account
+from xscl.service.moments import Moment
 from xscl.service.names import OPERATOR, owner
 from xscl.store import Store
 
@@ -15,24 +16,46 @@ from xscl.store import Store
 class Bound(BaseModel):
     """A node that a variable is bound to."""
 
-    document: str
-    node: int
-    path: str
-    value: str
+    document: str = Field(description="The id of its document.", examples=["order-17"])
+    node: int = Field(description="Its number in the document.", examples=[2])
+    path: str = Field(description="Its location.", examples=["/order[1]/item[1]"])
+    value: str = Field(description="Its string value.", examples=["a12"])
 
 
 class MatchShown(BaseModel):
-    """A match; times in microseconds since 1970."""
+    """A match.  `t0` and `t1` are ticks, as in Python and for `xscl run`."""
 
-    id: str = Field(description="A stable name: 32 hexadecimal digits.")
-    subscription: str
-    documents: list[str]
-    t0: int
-    t1: int
-    history: bool
-    bindings: dict[str, list[Bound]]
-    xml: str = Field(description="The output document.")
-    constructed: bool = Field(description="Whether the query says what the output document is.")
+    id: str = Field(
+        description="A stable name: 32 hexadecimal digits.",
+        examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"],
+    )
+    subscription: str = Field(description="The name of the subscription.", examples=["echo"])
+    documents: list[str] = Field(
+        description="The ids of the documents, in the order of the query's blocks.",
+        examples=[["order-17", "invoice-4"]],
+    )
+    t0: int = Field(
+        description="When the first document was, in microseconds since 1970.",
+        examples=[1772366400000000],
+    )
+    t1: int = Field(
+        description="When the match was complete, in microseconds since 1970.",
+        examples=[1772370000000000],
+    )
+    timestamp: Moment = Field(
+        description="When the match was complete: `t1`.", examples=["2026-03-01T12:00:00Z"]
+    )
+    history: bool = Field(
+        description="Whether all documents are from before their feeds were followed.",
+        examples=[False],
+    )
+    bindings: dict[str, list[Bound]] = Field(
+        description="Every variable of the query, with the nodes that it is bound to."
+    )
+    xml: str = Field(description="The output document.", examples=["<result>...</result>"])
+    constructed: bool = Field(
+        description="Whether the query says what the output document is.", examples=[False]
+    )
 
 
 def document_name(who: Account, known: str) -> str:
@@ -48,6 +71,7 @@ def match_shown(who: Account, match: Match) -> MatchShown:
         documents=[document_name(who, name) for name in match.documents],
         t0=match.t0,
         t1=match.t1,
+        timestamp=match.t1,
         history=match.history,
         bindings={
             variable: [

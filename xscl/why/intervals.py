@@ -91,7 +91,10 @@ def dropped(width: int, left: Side, right: Side) -> Iterator[Edge]:
         if over > 0:
             text = f"{old.name} was still kept when {new.name} came"
             near = f"{new.name} came {duration(over)} too late: with this window and lateness"
-            yield Edge("time", text, False, f"{near} it is kept for {duration(keep)}")
+            near = f"{near} it is kept for {duration(keep)}"
+            if all(one.history for one in new.documents):
+                near += "; 'try' takes what a feed held already as if it had come in its own time"
+            yield Edge("time", text, False, near)
             return
 
 

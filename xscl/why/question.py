@@ -10,7 +10,7 @@ from feeds.xmlparse import parse
 from xscl.compile import CompiledQuery
 from xscl.documents import Stored
 from xscl.errors import DocumentError, XsclError
-from xscl.history import Trial
+from xscl.history import OWN_TIME, Trial
 from xscl.language.normalform import Absent, Folded, Following, Form, Joined, Scan
 from xscl.results import Subscription
 from xscl.store import Store
@@ -107,16 +107,19 @@ def asked(
 
     Raises DocumentError for a document that is not known, or whose text is not kept and not given
     by `read`; XsclError for a wrong number of documents.
+
+    A query that is no subscription is asked as one that is tried: see `OWN_TIME`.
     """
     placed = _placed(query, names)
-    known = {name: _known(store, name, read) for name in placed if name is not None}
+    clock = OWN_TIME if subscription is None else "d.clock"
+    known = {name: _known(store, name, clock, read) for name in placed if name is not None}
     documents = tuple(None if name is None else known[name] for name in placed)
     return Question(query, subscription, tuple(names), documents, lateness, attempt)
 
 
-def _known(store: Store, name: str, read: Read | None) -> Known:
+def _known(store: Store, name: str, clock: str, read: Read | None) -> Known:
     rows = store.fetch(
-        "SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, d.clock, d.rank, d.base,"
+        f"SELECT d.doc, d.id, d.ts, d.first, d.version, d.history, {clock}, d.rank, d.base,"
         " d.streams, t.xml FROM state.document d LEFT JOIN state.text t USING (doc) WHERE d.id = ?",
         [name],
     )

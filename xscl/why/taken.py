@@ -56,6 +56,7 @@ def _found(question: Question, query: str) -> set[tuple[str, ...]]:
         min(one.stored.ts for one in known),
         max(one.stored.ts for one in known) + _deadlines(question.query.normal.form),
         {one.stored.doc: one.xml for one in known},
+        own_time=subscription is None,
     )
     return {match.documents for match in question.attempt(trial)}
 

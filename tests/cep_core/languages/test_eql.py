@@ -409,3 +409,12 @@ def test_next_of_intervals_is_not_that_of_cel() -> None:
     assert [(name, event.values[1]) for name, event in matches] == [
         *(("eql", "l"), ("cel", "l"), ("cel", "s"))
     ]
+
+
+@pytest.mark.parametrize("pattern", ["t AS a ; t AS b", "(t AS a ; t AS b)"])
+def test_an_alias_after_as_is_refused_with_what_to_write(pattern: str) -> None:
+    core = cep_core.Engine()
+    core.stream("t", {"acc": str})
+    with pytest.raises(cep_core.QueryError, match="not 'AS'") as caught:
+        core.register("q", f"SELECT * FROM {pattern}", language="eql")
+    assert caught.value.hint == "an alias stands right after its stream: t A"

@@ -28,6 +28,9 @@ def test_the_plan_has_streams_scans_templates_and_operators() -> None:
     assert names.issuperset(end for edge in graph.edges for end in edge)
     read = {target for source, target in graph.edges if source == "weather"}
     assert read == {"xpath_scan#1"}
+    other = graph.renamed(lambda name: f"alice: {name}")
+    assert {"alice: weather", "xpath_scan#1"} < {node.name for node in other.nodes}
+    assert ("alice: weather", "xpath_scan#1") in other.edges
     svg = etree.fromstring(draw_plan(graph).svg())
     texts = {each.text for each in svg.iter(f"{{{NAMESPACE}}}text")}
     assert names <= texts

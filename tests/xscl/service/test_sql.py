@@ -120,8 +120,8 @@ def test_an_answer_says_what_it_shows(anybody: Asker) -> None:
     assert answer["rows"] == [["_1.a1"]]
     assert (answer["count"], answer["truncated"]) == (1, False)
     assert answer["as_of"]["position"] == anybody.rows("SELECT max(position) FROM matches")[0][0]
-    assert answer["as_of"]["clock"] == 6
-    assert answer["as_of"]["taken"] > 0
+    assert answer["as_of"]["clock"] == "1970-01-01T00:00:00.000006Z"
+    assert answer["as_of"]["taken"] > "2026"
 
 
 def test_examples_can_be_asked_as_they_are(anybody: Asker, users: dict[str, Asker]) -> None:

@@ -158,3 +158,14 @@ def test_text_in_another_encoding_is_refused(operator: httpx.Client) -> None:
     latin = json.dumps({"name": "caf\xe9", "query": "S"}, ensure_ascii=False).encode("latin-1")
     answer = operator.post("/v1/subscriptions:import", content=latin)
     assert code(answer) == (422, "encoding")
+
+
+def test_a_body_that_came_as_a_form_is_told_from_one_that_is_wrong(operator: httpx.Client) -> None:
+    body = b'{"query": "S//a"}'
+    kind = {"Content-Type": "application/x-www-form-urlencoded"}  # what curl -d sends
+    told = operator.put("/v1/subscriptions/form", content=body, headers=kind).json()
+    assert told["code"] == "invalid_request"
+    assert told["hint"].startswith("send 'Content-Type: application/json'")
+    kind = {"Content-Type": "application/json"}
+    told = operator.put("/v1/subscriptions/form", content=b"[]", headers=kind).json()
+    assert told["hint"] == "/docs says what this address takes"

@@ -39,6 +39,9 @@ def test_two_users_have_streams_of_one_name(
         ("d210", "d211"),
     }
     assert tried(bob) == []
+    plan = operator.get("/plan").text  # the operator sees whose streams there are
+    assert "alice: orders" in plan
+    assert "_1.orders" not in plan
     answer = ok(alice.post("/v1/why", json={"query": TWICE, "documents": ["d110", "d111"]}))
     assert answer["matched"]
     assert answer["documents"] == ["d110", "d111"]

@@ -17,7 +17,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 @router.get("/plan")
 def plan(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
     """Return the page of the plan; of a large one the largest part is shown."""
-    graph = here.engine.plan()
+    graph = here.engine.plan().renamed(here.accounts.called)
     caption = "From the streams, on the left, to what finds matches."
     if len(graph.nodes) > MOST:
         caption = f"The {MOST} largest of {len(graph.nodes):,} nodes."

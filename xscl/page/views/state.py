@@ -11,12 +11,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Header, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from xscl.instants import ticks_of_time
 from xscl.page.links import on_site
 from xscl.page.problems import PageRoute
 from xscl.page.rendering import THEME, THEMES, page, static
 from xscl.service.dependencies import Here, TheOperator
 from xscl.service.problems import not_found
-from xscl.words import moment
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -43,7 +43,7 @@ def status(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
         "status.html",
         who,
         figures=list(_figures(written)) if written else [],
-        written=written.get("written"),
+        written=ticks_of_time(written["written"]) if written else None,
     )
 
 
@@ -51,17 +51,20 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     lag = float(of["lag"])
     yield Figure("Waiting", f"{of['waiting']:,}", f"the oldest for {lag:.0f} s", lag > 60)
     yield Figure("Matches kept", f"{of['matches']:,}")
-    yield Figure("Documents", f"{of['documents']:,}", f"{of['published']:,} made of matches")
+    history = f"{of['history']:,} of them history of feeds"
+    yield Figure("Documents taken in", f"{of['documents']:,}", history)
+    yield Figure("Documents published", f"{of['published']:,}", "made of matches")
     joins = f"{of['joins']:,} joins, {of['templates']:,} templates"
     yield Figure("Subscriptions", f"{of['subscriptions']:,}", joins)
     failing = of["feeds_failing"]
     yield Figure("Feeds", f"{of['feeds']:,}", f"{failing:,} with errors", failing > 0)
     yield Figure("Streams", f"{of['streams']:,}")
-    yield Figure("Rejected", f"{of['rejected']:,}", "could not be read", of["rejected"] > 0)
-    yield Figure("Late", f"{of['late']:,}", "behind the watermark", of["late"] > 0)
-    yield Figure("Texts kept", f"{of['text_bytes'] / 1e6:,.1f} MB", f"of {of['texts']:,} documents")
+    rejected, late = of["rejected"], of["late"]
+    yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0)
+    yield Figure("Documents late", f"{late:,}", "behind the watermark", late > 0)
+    yield Figure("Texts kept", f"{of['texts']:,}", f"{of['text_bytes'] / 1e6:,.1f} MB")
     if of["clock"] is not None:
-        yield Figure("Clock", moment(of["clock"]), "the latest time among documents")
+        yield Figure("Clock", of["clock"], "the latest time among documents")
 
 
 @router.post("/theme")

@@ -33,22 +33,37 @@ class Asked(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    query: str | None = Field(None, max_length=1_000_000, examples=[QUERY])
-    subscription: str | None = Field(None, max_length=500)
+    query: str | None = Field(
+        None,
+        max_length=1_000_000,
+        examples=[QUERY],
+        description="A query's text; give this or `subscription`.",
+    )
+    subscription: str | None = Field(
+        None,
+        max_length=500,
+        description="The name of one of your subscriptions.",
+        examples=["echo"],
+    )
 
 
 class TryAsked(Asked):
     """A query to try, and on what."""
 
-    since: str | None = Field(None, max_length=100, examples=["7 d"])
+    since: str | None = Field(
+        None,
+        max_length=100,
+        examples=["7 d"],
+        description="How far back to begin, counted from the latest document.",
+    )
     limit: int = Field(100, ge=1, le=1_000, description="The most matches to return.")
 
 
 class Tried(BaseModel):
     """What a query would have matched; `total` of them, the first ones in full."""
 
-    total: int
-    matches: list[MatchShown]
+    total: int = Field(description="How many matches there are.", examples=[3])
+    matches: list[MatchShown] = Field(description="The first of them.")
 
 
 class ExplainAsked(Asked):
@@ -60,49 +75,68 @@ class ExplainAsked(Asked):
 class WhyAsked(Asked):
     """A query and the documents of its blocks, in their order; `-` for none."""
 
-    documents: list[Annotated[str, Field(max_length=1_000)]] = Field(min_length=1, max_length=100)
+    documents: list[Annotated[str, Field(max_length=1_000)]] = Field(
+        min_length=1,
+        max_length=100,
+        description="Their ids, one for each block in their order; `-` for none.",
+        examples=[["order-17", "invoice-4"]],
+    )
 
 
 class Edge(BaseModel):
     """One condition of a match."""
 
-    kind: str = Field(examples=["value"])
-    text: str
-    holds: bool
-    nearest: str | None
+    kind: str = Field(
+        examples=["value"],
+        description="What it is about: pattern, value, time, order or registration.",
+    )
+    text: str = Field(description="The condition.", examples=["a = b"])
+    holds: bool = Field(description="Whether it holds.", examples=[False])
+    nearest: str | None = Field(
+        description="By what it holds, or what comes nearest to it.", examples=["'a12' and 'a13'"]
+    )
 
 
 class Answer(BaseModel):
     """Whether a query matches some documents, and the conditions that decide it."""
 
-    query: str
-    documents: list[str]
-    matched: bool
-    edges: list[Edge]
+    query: str = Field(description="The name of the subscription, or the query.", examples=["echo"])
+    documents: list[str] = Field(
+        description="Their ids, as they were asked for.", examples=[["order-17", "invoice-4"]]
+    )
+    matched: bool = Field(description="Whether all conditions hold.", examples=[False])
+    edges: list[Edge] = Field(description="The conditions that decide it.")
 
 
 class Explanation(BaseModel):
     """How a query is evaluated."""
 
-    text: str
+    text: str = Field(
+        description="Lines of text.", examples=["template 1: shared by 3 subscriptions"]
+    )
 
 
 class Node(BaseModel):
     """A node of a document, and the patterns that bind it."""
 
-    node: int
-    depth: int
-    path: str
-    name: str = Field(description="Its name as it is written; `@` before that of an attribute.")
-    text: str
-    variables: list[str]
+    node: int = Field(description="Its number in the document, from 0 at the root.", examples=[2])
+    depth: int = Field(description="How many nodes are above it.", examples=[1])
+    path: str = Field(description="Its location.", examples=["/order[1]/item[1]"])
+    name: str = Field(
+        description="Its name as it is written; `@` before that of an attribute.", examples=["item"]
+    )
+    text: str = Field(description="Its own text, or an attribute's value.", examples=["a12"])
+    variables: list[str] = Field(
+        description="The variables that it can be bound to, by their definitions.",
+        examples=[["orders//item"]],
+    )
 
 
 class Witness(BaseModel):
     """A document as patterns see it."""
 
-    document: str
-    nodes: list[Node]
+    document: str = Field(description="The id of the document.", examples=["order-17"])
+    nodes: list[Node] = Field(description="All its nodes, in document order.")
 
 
 @router.post("/try", summary="Try a query on what is kept")

@@ -7,7 +7,7 @@ from dataclasses import asdict, replace
 from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
-from fastapi import APIRouter, Body
+from fastapi import APIRouter, Body, Path
 from pydantic import BaseModel, ConfigDict, Field
 
 from feeds.addresses import Refused, check
@@ -28,6 +28,8 @@ from xscl.service.routes.subscriptions import Name, existing
 
 router = APIRouter(prefix="/subscriptions/{name}/endpoints", tags=["deliveries"])
 
+Id = Annotated[str, Path(max_length=100, description="The id of the endpoint.")]
+
 RESOLVING = 5.0
 """Seconds that looking for the host of an address may hold up the answer."""
 LONGEST = 7 * 86_400 * SECOND
@@ -40,17 +42,28 @@ class _New(BaseModel):
     history: bool = Field(False, description="Also matches between items that were history.")
     grouped: bool = Field(True, description="Matches on the same documents as one message.")
     after: int | None = Field(
-        None, ge=0, le=POSITION, description="Begin after this position; left out: from now on."
+        None,
+        ge=0,
+        le=POSITION,
+        description="Begin after this position; left out: from now on.",
+        examples=[17],
     )
 
 
 class NewWebhook(_New):
     """A POST for each message, signed by the Standard Webhooks scheme."""
 
-    kind: Literal["webhook"]
-    url: str = Field(max_length=4_000, examples=["https://example.org/hook"])
+    kind: Literal["webhook"] = Field(description="A webhook.")
+    url: str = Field(
+        max_length=4_000,
+        examples=["https://example.org/hook"],
+        description="Where to POST; `https`, or an address that the operator allows.",
+    )
     secret: str | None = Field(
-        None, max_length=200, description="whsec_ and base64; left out: one is made."
+        None,
+        max_length=200,
+        description="whsec_ and base64; left out: one is made.",
+        examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"],
     )
 
 
@@ -61,8 +74,8 @@ class NewMail(_New):
     mailed before.
     """
 
-    kind: Literal["mail"]
-    to: str = Field(max_length=254, examples=["reader@example.org"])
+    kind: Literal["mail"] = Field(description="A mail address.")
+    to: str = Field(max_length=254, examples=["reader@example.org"], description="To whom.")
     every: str | None = Field(
         None, max_length=20, description="Gather for so long.", examples=["1 d"]
     )
@@ -71,8 +84,8 @@ class NewMail(_New):
 class NewFile(_New):
     """A line of JSON for each message, in the folder `files` of the data directory."""
 
-    kind: Literal["file"]
-    name: str = Field(max_length=100, examples=["matches.jsonl"])
+    kind: Literal["file"] = Field(description="A file; for the operator.")
+    name: str = Field(max_length=100, examples=["matches.jsonl"], description="Its name.")
 
 
 New: TypeAlias = Annotated[NewWebhook | NewMail | NewFile, Field(discriminator="kind")]
@@ -84,51 +97,77 @@ class Changes(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     state: Literal["active", "paused"] | None = Field(
-        None, description="'active' also enables one that was disabled, and tries again at once."
+        None,
+        description="'active' also enables one that was disabled, and tries again at once.",
+        examples=["paused"],
     )
-    history: bool | None = None
-    grouped: bool | None = None
-    url: str | None = Field(None, max_length=4_000, description="Of a webhook.")
+    history: bool | None = Field(
+        None, description="Also matches between items that were history.", examples=[True]
+    )
+    grouped: bool | None = Field(
+        None, description="Matches on the same documents as one message.", examples=[False]
+    )
+    url: str | None = Field(
+        None, max_length=4_000, description="Of a webhook.", examples=["https://example.org/hook"]
+    )
 
 
 class ShownEndpoint(BaseModel):
     """An endpoint, without what is secret."""
 
-    id: str
-    kind: str
+    id: str = Field(description="Its name in addresses.", examples=["5f0c2a9d"])
+    kind: str = Field(description="webhook, mail or file.", examples=["webhook"])
     state: str = Field(
-        description="active, paused, disabled after too many failures, or unconfirmed."
+        description="active, paused, disabled after too many failures, or unconfirmed.",
+        examples=["active"],
     )
-    to: dict[str, Any]
-    position: int = Field(description="Everything up to here was delivered or refused.")
-    failures: int = Field(description="In a row.")
-    next_try: str | None
-    note: str = Field(description="What the last failure was.")
-    letters: int = Field(description="Messages that were refused and are kept.")
-    created: str
+    to: dict[str, Any] = Field(
+        description="What it was given, without what is secret.",
+        examples=[{"url": "https://example.org/hook"}],
+    )
+    position: int = Field(
+        description="Everything up to here was delivered or refused.", examples=[17]
+    )
+    failures: int = Field(description="In a row.", examples=[0])
+    next_try: str | None = Field(
+        description="When it is tried again, if it is.", examples=["2026-03-01T12:00:00Z"]
+    )
+    note: str = Field(description="What the last failure was.", examples=[""])
+    letters: int = Field(description="Messages that were refused and are kept.", examples=[0])
+    created: str = Field(description="When it was made.", examples=["2026-03-01T12:00:00Z"])
 
 
 class MadeEndpoint(ShownEndpoint):
     """An endpoint that was just made; the secret is shown this once."""
 
-    secret: str | None
+    secret: str | None = Field(
+        description="What signs a webhook's messages; null for others.",
+        examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"],
+    )
 
 
 class Secret(BaseModel):
     """A new secret; the one before signs beside it for a day."""
 
-    secret: str
+    secret: str = Field(
+        description="Signs from now on.", examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"]
+    )
 
 
 class ShownLetter(BaseModel):
     """A message that was refused."""
 
-    message: str
-    position: int
-    attempts: int
-    reason: str
-    last_try: str
-    next_try: str | None = Field(description="None: it is a dead letter, and waits for a replay.")
+    message: str = Field(
+        description="The id of the message.", examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"]
+    )
+    position: int = Field(description="That of its first match.", examples=[17])
+    attempts: int = Field(description="How often it was tried.", examples=[3])
+    reason: str = Field(description="What the last answer was.", examples=["the answer was 500"])
+    last_try: str = Field(description="When it was tried last.", examples=["2026-03-01T12:00:00Z"])
+    next_try: str | None = Field(
+        description="None: it is a dead letter, and waits for a replay.",
+        examples=["2026-03-01T12:00:00Z"],
+    )
 
 
 class Replay(BaseModel):
@@ -136,7 +175,12 @@ class Replay(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    message: str | None = Field(None, max_length=100, description="Left out: all of them.")
+    message: str | None = Field(
+        None,
+        max_length=100,
+        description="Left out: all of them.",
+        examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"],
+    )
 
 
 class Confirmation(BaseModel):
@@ -152,7 +196,7 @@ class Confirmation(BaseModel):
 class Replayed(BaseModel):
     """How many letters are tried again."""
 
-    letters: int
+    letters: int = Field(description="How many.", examples=[2])
 
 
 @router.post("", summary="Deliver the matches somewhere", status_code=201)
@@ -186,13 +230,13 @@ def listed(name: Name, here: Here, who: Who) -> list[ShownEndpoint]:
 
 
 @router.get("/{id}", summary="Show an endpoint")
-def get(name: Name, id: str, here: Here, who: Who) -> ShownEndpoint:
+def get(name: Name, id: Id, here: Here, who: Who) -> ShownEndpoint:
     """How far it has come, and what went wrong."""
     return _shown(here, _existing(here, who, name, id))
 
 
 @router.patch("/{id}", summary="Change an endpoint")
-def change(name: Name, id: str, here: Here, who: Who, changes: Changes) -> ShownEndpoint:
+def change(name: Name, id: Id, here: Here, who: Who, changes: Changes) -> ShownEndpoint:
     """Pauses, resumes or enables an endpoint, or changes what it does."""
     endpoint = _existing(here, who, name, id)
     if endpoint.state == "unconfirmed" and changes.state is not None:
@@ -216,13 +260,13 @@ def change(name: Name, id: str, here: Here, who: Who, changes: Changes) -> Shown
 
 
 @router.delete("/{id}", summary="Deliver there no more", status_code=204)
-def delete(name: Name, id: str, here: Here, who: Who) -> None:
+def delete(name: Name, id: Id, here: Here, who: Who) -> None:
     """Removes an endpoint with its secret and its letters."""
     here.outbox.end(_existing(here, who, name, id).id)
 
 
 @router.post("/{id}:rotate", summary="Replace the secret of a webhook")
-def rotate(name: Name, id: str, here: Here, who: Who) -> Secret:
+def rotate(name: Name, id: Id, here: Here, who: Who) -> Secret:
     """Both secrets sign for a day, so that a receiver can be changed meanwhile."""
     if not isinstance(_existing(here, who, name, id).way, Webhook):
         raise _wrong("id", "only a webhook has a secret")
@@ -250,14 +294,14 @@ def confirm(name: Name, id: str, here: Here, who: Who, confirmation: Confirmatio
 
 
 @router.get("/{id}/letters", summary="List what an endpoint has refused")
-def letters(name: Name, id: str, here: Here, who: Who) -> list[ShownLetter]:
+def letters(name: Name, id: Id, here: Here, who: Who) -> list[ShownLetter]:
     """Messages that were put aside, and those on which the endpoint was given up."""
     endpoint = _existing(here, who, name, id)
     return [_letter(one) for one in here.outbox.endpoints.letters(endpoint.id)]
 
 
 @router.post("/{id}:replay", summary="Try refused messages again")
-def replay(name: Name, id: str, here: Here, who: Who, replay: Replay) -> Replayed:
+def replay(name: Name, id: Id, here: Here, who: Who, replay: Replay) -> Replayed:
     """Tries letters again at once, under the same ids."""
     endpoint = _existing(here, who, name, id)
     if endpoint.state != "active":

@@ -20,6 +20,7 @@ from xscl.retention import DAY
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
+from xscl.service.moments import Moment
 from xscl.service.problems import Problem
 
 router = APIRouter(tags=["documents"])
@@ -54,9 +55,9 @@ Time = Annotated[
 class Taken(BaseModel):
     """A document that is durable; the engine takes it in soon."""
 
-    id: str = Field(examples=["order-17"])
-    stream: str = Field(examples=["orders"])
-    timestamp: int = Field(description="Its time in microseconds since 1970.")
+    id: str = Field(examples=["order-17"], description="What it was given, or one that was made.")
+    stream: str = Field(examples=["orders"], description="The stream.")
+    timestamp: Moment = Field(description="Its time.", examples=["2026-03-01T12:00:00Z"])
 
 
 @router.post(
@@ -82,8 +83,12 @@ async def post(
     who: Who,
     id: Id = None,
     time: Time = None,
-    x_document_id: Annotated[str | None, Header(max_length=500)] = None,
-    x_document_time: Annotated[str | None, Header(max_length=50)] = None,
+    x_document_id: Annotated[
+        str | None, Header(max_length=500, description="Its id, if `id` is left out.")
+    ] = None,
+    x_document_time: Annotated[
+        str | None, Header(max_length=50, description="Its time, if `time` is left out.")
+    ] = None,
 ) -> Taken:
     """Takes one XML document, as it is; the answer comes when it is safe on the disk.
 

@@ -20,6 +20,7 @@ from xscl.language.parser import parse_window
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
+from xscl.service.moments import Moment
 from xscl.service.paging import After, Limit, Page
 from xscl.service.problems import Problem, not_found, refused_address
 
@@ -37,12 +38,23 @@ class New(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    url: str = Field(max_length=4_000, examples=["https://example.org/news.atom"])
-    stream: Stream | None = Field(None, description="Its stream; the host's name if left out.")
+    url: str = Field(
+        max_length=4_000,
+        examples=["https://example.org/news.atom"],
+        description="Its address, or that of a web page that announces it.",
+    )
+    stream: Stream | None = Field(
+        None, description="Its stream; the host's name if left out.", examples=["news"]
+    )
     tags: list[Stream] = Field(
         default=[], max_length=50, description="Streams that it shares with others."
     )
-    every: str | None = Field(None, max_length=50, examples=["30 min"])
+    every: str | None = Field(
+        None,
+        max_length=50,
+        examples=["30 min"],
+        description="Time between two polls; an hour if it is left out.",
+    )
     headers: list[str] = Field(
         default=[],
         max_length=20,
@@ -55,53 +67,90 @@ class Change(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    tags: list[Stream] | None = Field(None, max_length=50)
-    every: str | None = Field(None, max_length=50)
-    headers: list[str] | None = Field(None, max_length=20)
+    tags: list[Stream] | None = Field(
+        None,
+        max_length=50,
+        description="Streams that it shares with others: all of them.",
+        examples=[["news"]],
+    )
+    every: str | None = Field(
+        None, max_length=50, description="Time between two polls.", examples=["30 min"]
+    )
+    headers: list[str] | None = Field(
+        None,
+        max_length=20,
+        description="Headers for its requests, `Name: value`: all of them.",
+        examples=[["X-Key: abc"]],
+    )
     revive: bool = Field(False, description="Ask again, now, for a feed that was gone.")
 
 
 class Shown(BaseModel):
-    """A feed that is followed; times in microseconds since 1970."""
+    """A feed that is followed."""
 
-    key: str
-    url: str = Field(description="Its address without what is secret in it.")
-    stream: str
-    tags: list[str]
-    title: str
-    site_url: str
-    format: str
-    quality: str
-    every: int = Field(description="Seconds between two polls.")
-    lateness: int = Field(description="Seconds that its items may come late.")
-    ttl: int | None = Field(description="Seconds that it asks to be left for.")
-    headers: list[str] = Field(description="The names of the headers that it was given.")
-    state: str = Field(examples=["ok"])
-    items: int
-    versions: int
-    skipped: int
-    added: int
-    polled: int | None
-    next_poll: int | None
-    polls: int
-    failures: int
-    failing_since: int | None
-    code: str | None
-    error: str | None
-    note: str | None
-    moved_to: str | None
-    warnings: list[str] = Field(default=[])
+    key: str = Field(
+        description="Its name in addresses; it never changes.", examples=["example.org-1f0c2a9d3b"]
+    )
+    url: str = Field(
+        description="Its address without what is secret in it.",
+        examples=["https://example.org/news.atom"],
+    )
+    stream: str = Field(description="Its own stream.", examples=["example.org"])
+    tags: list[str] = Field(description="Streams that it shares with others.", examples=[["news"]])
+    title: str = Field(description="What it calls itself.", examples=["News"])
+    site_url: str = Field(description="Its web page.", examples=["https://example.org/"])
+    format: str = Field(description="The format that was read last.", examples=["atom10"])
+    quality: str = Field(
+        description="How its last answer was read: `strict`, or what had to be mended.",
+        examples=["strict"],
+    )
+    every: int = Field(description="Seconds between two polls.", examples=[3600])
+    lateness: int = Field(description="Seconds that its items may come late.", examples=[7200])
+    ttl: int | None = Field(description="Seconds that it asks to be left for.", examples=[3600])
+    headers: list[str] = Field(
+        description="The names of the headers that it was given.", examples=[["X-Key"]]
+    )
+    state: str = Field(examples=["ok"], description="new, ok, failing, lost, gone or refused.")
+    items: int = Field(description="How many items are known.", examples=[40])
+    versions: int = Field(description="How many versions of them.", examples=[42])
+    skipped: int = Field(description="Versions that were too many, and not taken in.", examples=[0])
+    added: Moment = Field(description="When it was followed.", examples=["2026-03-01T12:00:00Z"])
+    polled: Moment | None = Field(
+        description="When it was asked last.", examples=["2026-03-01T12:00:00Z"]
+    )
+    next_poll: Moment | None = Field(
+        description="When it is asked next; null if never.", examples=["2026-03-01T12:00:00Z"]
+    )
+    polls: int = Field(description="How many answers were good.", examples=[12])
+    failures: int = Field(description="How many were not, since the last good one.", examples=[0])
+    failing_since: Moment | None = Field(
+        description="When these began.", examples=["2026-03-01T12:00:00Z"]
+    )
+    code: str | None = Field(description="The code of the last error.", examples=["fetch_timeout"])
+    error: str | None = Field(description="The last error.", examples=["no answer within 30 s"])
+    note: str | None = Field(
+        description="A remark on its last answer.", examples=["it was cut off"]
+    )
+    moved_to: str | None = Field(
+        description="Where it has moved to, as it says.", examples=["https://example.net/news.atom"]
+    )
+    warnings: list[str] = Field(default=[], description="What to know of its streams.")
 
 
 class Outcome(BaseModel):
     """What became of one line of a list."""
 
-    outcome: str
-    url: str
-    title: str
-    stream: str
-    tags: list[str]
-    reason: str
+    outcome: str = Field(
+        description="added, tagged, followed already, twice or refused.", examples=["added"]
+    )
+    url: str = Field(
+        description="Its address without what is secret in it.",
+        examples=["https://example.org/news.atom"],
+    )
+    title: str = Field(description="What the list calls it.", examples=["News"])
+    stream: str = Field(description="Its own stream.", examples=["example.org"])
+    tags: list[str] = Field(description="Streams that it shares with others.", examples=[["news"]])
+    reason: str = Field(description="Why it was refused.", examples=[""])
 
 
 @router.get("/feeds", summary="List feeds")
@@ -145,7 +194,9 @@ async def import_(
     request: Request,
     here: Here,
     who: Who,
-    tag: Annotated[list[str] | None, Query(max_length=50)] = None,
+    tag: Annotated[
+        list[str] | None, Query(max_length=50, description="Tags for all of them.")
+    ] = None,
 ) -> list[Outcome]:
     """Takes OPML, or a text with one address a line; folders become tags.
 

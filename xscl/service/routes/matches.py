@@ -31,14 +31,17 @@ Limit = Annotated[int, Query(ge=1, le=1_000, description="How many at most.")]
 class ListedMatch(MatchShown):
     """A match in the order of results."""
 
-    position: int = Field(description="Where it stands among all results.")
+    position: int = Field(description="Where it stands among all results.", examples=[17])
 
 
 class MatchPage(BaseModel):
     """A page of matches; `next` is what the next page has to be asked for, if there is one."""
 
-    matches: list[ListedMatch]
-    next: str | None
+    matches: list[ListedMatch] = Field(description="In the order that was asked for.")
+    next: str | None = Field(
+        description="The query of the next page's address; null at the end.",
+        examples=["before=17&limit=100"],
+    )
 
 
 @router.get("/subscriptions/{name}/matches", summary="List the matches of a subscription")
@@ -63,7 +66,9 @@ def of_one(
 def of_all(
     here: Here,
     who: Who,
-    before: Annotated[str | None, Query(pattern=r"^\d{1,18}(-\d{1,9})?$")] = None,
+    before: Annotated[
+        str | None, Query(pattern=r"^\d{1,18}(-\d{1,9})?$", description="As `next` of a page says.")
+    ] = None,
     limit: Limit = 100,
 ) -> MatchPage:
     """The newest of all your subscriptions first."""

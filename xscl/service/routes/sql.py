@@ -9,10 +9,13 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from xscl.instants import written
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
+from xscl.service.moments import Moment
 from xscl.usersql import Answer, Form, Limits, Viewer
 from xscl.usersql.examples import EXAMPLES
+from xscl.usersql.limits import AsOf
 
 router = APIRouter(prefix="/sql", tags=["sql"])
 
@@ -31,7 +34,10 @@ class Question(BaseModel):
         json_schema_extra={"example": {"query": "SELECT * FROM matches LIMIT 20"}},
     )
 
-    query: str = Field(description=f"One SELECT of at most {_LIMITS.text:,} characters.")
+    query: str = Field(
+        description=f"One SELECT of at most {_LIMITS.text:,} characters.",
+        examples=["SELECT id, timestamp FROM documents LIMIT 10"],
+    )
     format: Form = Field(Form.JSON, description="How rows are written.")
     rows: int = Field(
         _LIMITS.rows, ge=1, le=_LIMITS.most_rows, description="The most rows to answer with."
@@ -41,39 +47,47 @@ class Question(BaseModel):
 class ColumnShown(BaseModel):
     """A column, with DuckDB's name of its type."""
 
-    name: str
-    type: str
+    name: str = Field(description="Its name.", examples=["docid"])
+    type: str = Field(description="Its type, as DuckDB calls it.", examples=["VARCHAR"])
 
 
 class AsOfShown(BaseModel):
     """The moment that an answer shows: a boundary between two batches.
 
     `position` is that of the last match, `clock` the latest event time and `taken` the time of day,
-    both in microseconds; `age` in seconds.
+    `age` is in seconds.
     """
 
-    position: int
-    clock: int | None
-    taken: int
-    age: float
+    position: int = Field(description="The position of the last match that it has.", examples=[17])
+    clock: Moment | None = Field(
+        description="The latest time among documents.",
+        examples=["2026-03-01T12:00:00Z"],
+    )
+    taken: Moment = Field(
+        description="When the snapshot was taken.",
+        examples=["2026-03-01T12:00:00Z"],
+    )
+    age: float = Field(description="How old it is, in seconds.", examples=[0.4])
 
 
 class Rows(BaseModel):
     """An answer: `truncated` says that there are more rows."""
 
-    columns: list[ColumnShown]
-    rows: list[list[Any]]
-    count: int
-    truncated: bool
-    seconds: float
-    as_of: AsOfShown
+    columns: list[ColumnShown] = Field(description="The columns, in their order.")
+    rows: list[list[Any]] = Field(
+        description="The rows, each a list of values.", examples=[[["order-17"]]]
+    )
+    count: int = Field(description="How many rows there are.", examples=[1])
+    truncated: bool = Field(description="Whether there were more.", examples=[False])
+    seconds: float = Field(description="What the query took.", examples=[0.01])
+    as_of: AsOfShown = Field(description="Of when the answer is.")
 
 
 class ExampleShown(BaseModel):
     """A question to begin with."""
 
-    title: str
-    query: str
+    title: str = Field(description="What it shows.", examples=["The latest documents"])
+    query: str = Field(description="The query.", examples=["SELECT * FROM documents LIMIT 10"])
 
 
 @router.post(
@@ -93,7 +107,7 @@ def ask(question: Question, here: Here, who: Who) -> Response:
     if question.format is Form.JSON:
         return Response(_document(answer), media_type="application/json")
     headers = {
-        "XSCL-As-Of": json.dumps(asdict(answer.as_of)),
+        "XSCL-As-Of": json.dumps(_as_of(answer.as_of)),
         "XSCL-Truncated": str(answer.truncated).lower(),
         "Content-Disposition": f'attachment; filename="answer.{question.format.value}"',
     }
@@ -118,6 +132,12 @@ def viewer(who: Account) -> Viewer:
     return Viewer(who.number)
 
 
+def _as_of(of: AsOf) -> dict[str, Any]:
+    """Return of when an answer is, as programs are told it."""
+    clock = None if of.clock is None else written(of.clock)
+    return asdict(of) | {"clock": clock, "taken": written(of.taken)}
+
+
 def _document(answer: Answer) -> bytes:
     """Return an answer as JSON; its rows are so already."""
     head = {
@@ -125,6 +145,6 @@ def _document(answer: Answer) -> bytes:
         "count": answer.count,
         "truncated": answer.truncated,
         "seconds": answer.seconds,
-        "as_of": asdict(answer.as_of),
+        "as_of": _as_of(answer.as_of),
     }
     return json.dumps(head).encode()[:-1] + b', "rows": ' + answer.body + b"}"

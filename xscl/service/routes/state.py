@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from xscl.lateness import latest_missed
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
+from xscl.service.moments import Moment
 from xscl.service.names import qualified
 from xscl.service.paging import Limit, Number, Page
 from xscl.service.showing import document_name
@@ -21,43 +22,66 @@ router = APIRouter(tags=["state"])
 class Health(BaseModel):
     """That the service answers."""
 
-    status: str = "ok"
+    status: str = Field(default="ok", description="Always `ok`.")
 
 
 class Rejected(BaseModel):
     """A document that could not be taken in, and why."""
 
-    stream: str
-    id: str
-    reason: str = Field(examples=["xml_syntax"])
-    line: int | None
-    column: int | None
-    message: str
-    sha256: str
-    beginning: str = Field(description="How it begins.")
-    clock: int
+    stream: str = Field(description="The stream.", examples=["orders"])
+    id: str = Field(description="Its id.", examples=["order-17"])
+    reason: str = Field(examples=["xml_syntax"], description="A stable code.")
+    line: int | None = Field(description="Where it is wrong, if that is known.", examples=[3])
+    column: int | None = Field(description="Where it is wrong, if that is known.", examples=[14])
+    message: str = Field(
+        description="What is wrong with it.", examples=["Opening and ending tag mismatch"]
+    )
+    sha256: str = Field(
+        description="A hash of its bytes, in hexadecimal digits.",
+        examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"],
+    )
+    beginning: str = Field(description="How it begins.", examples=["<order><item>"])
+    clock: Moment = Field(
+        description="The latest time among documents when it came.",
+        examples=["2026-03-01T12:00:00Z"],
+    )
 
 
 class Late(BaseModel):
-    """A document that came too late for some of your subscriptions; times in microseconds."""
+    """A document that came too late for some of your subscriptions."""
 
-    id: str
-    streams: list[str]
-    timestamp: int
-    watermark: int
-    missed: list[str] = Field(description="Your subscriptions that may have missed it.")
+    id: str = Field(description="Its id.", examples=["order-17"])
+    streams: list[str] = Field(
+        description="Its streams, those that you may see.", examples=[["orders"]]
+    )
+    timestamp: Moment = Field(description="Its time.", examples=["2026-03-01T12:00:00Z"])
+    watermark: Moment = Field(
+        description="What was waited for when it came: nothing earlier.",
+        examples=["2026-03-01T12:00:00Z"],
+    )
+    missed: list[str] = Field(
+        description="Your subscriptions that may have missed it.", examples=[["echo"]]
+    )
 
 
 class Status(BaseModel):
     """The figures of the service; of a user, what he has."""
 
-    user: str
-    subscriptions: int
-    feeds: int
-    streams: int
-    documents_today: int
-    matches_today: int
-    service: dict[str, Any] | None = Field(None, description="All figures, for the operator.")
+    user: str = Field(description="Your name.", examples=["alice"])
+    subscriptions: int = Field(description="How many you have.", examples=[3])
+    feeds: int = Field(description="How many you follow.", examples=[2])
+    streams: int = Field(description="How many are your own.", examples=[2])
+    documents_today: int = Field(
+        description="How many documents you have sent today (UTC).", examples=[40]
+    )
+    matches_today: int = Field(
+        description="How many matches you were given today (UTC).", examples=[7]
+    )
+    service: dict[str, Any] | None = Field(
+        None,
+        description="All figures, for the operator.",
+        examples=[{"documents": 40, "matches": 7}],
+    )
 
 
 @router.get("/health", summary="Say whether the service answers")

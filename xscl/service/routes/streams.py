@@ -38,9 +38,9 @@ class Declared(BaseModel):
 class Stream(BaseModel):
     """A stream that you may read; on your own ones you may write."""
 
-    name: str = Field(examples=["orders"])
-    own: bool
-    lateness: float = Field(description="In seconds.")
+    name: str = Field(examples=["orders"], description="Its name in queries.")
+    own: bool = Field(description="Whether it is yours.", examples=[True])
+    lateness: float = Field(description="In seconds.", examples=[0.0])
 
 
 class MadeStream(Stream):

@@ -57,27 +57,35 @@ class New(BaseModel):
 class Shown(BaseModel):
     """A subscription, as its owner has written it."""
 
-    name: str = Field(examples=["echo"])
-    query: str = Field(examples=[QUERY])
-    language: str = Field(examples=["xscl"])
+    name: str = Field(examples=["echo"], description="Its name.")
+    query: str = Field(examples=[QUERY], description="The query.")
+    language: str = Field(examples=["xscl"], description="The language of the query.")
     reads: list[str] = Field(description="The streams that it reads.", examples=[["feeds"]])
-    own: list[str] = Field(description="Those of them that are your own, not public.")
-    publishes: str | None = Field(description="The stream that its matches are put on.")
-    template: int | None = Field(description="The template of its joins, for the operator.")
-    updates: bool
+    own: list[str] = Field(
+        description="Those of them that are your own, not public.", examples=[["orders"]]
+    )
+    publishes: str | None = Field(
+        description="The stream that its matches are put on.", examples=["hits"]
+    )
+    template: int | None = Field(
+        description="The template of its joins, for the operator.", examples=[1]
+    )
+    updates: bool = Field(
+        description="Whether it sees new versions of documents.", examples=[False]
+    )
 
 
 class Removed(BaseModel):
     """What was removed."""
 
-    removed: list[str]
+    removed: list[str] = Field(description="Names of subscriptions.", examples=[["echo"]])
 
 
 class Imported(BaseModel):
     """What an import has done."""
 
-    new: int
-    unchanged: int
+    new: int = Field(description="How many were registered.", examples=[2])
+    unchanged: int = Field(description="How many were there already.", examples=[1])
 
 
 @router.get("/subscriptions", summary="List subscriptions")

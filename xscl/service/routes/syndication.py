@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
-from fastapi import APIRouter, Header, Query, Request
+from fastapi import APIRouter, Header, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
@@ -34,8 +34,12 @@ Format: TypeAlias = Literal["atom", "json"]
 Before = Annotated[
     int | None, Query(ge=0, le=POSITION, description="The page before this position.")
 ]
-Etag = Annotated[str | None, Header(alias="If-None-Match")]
-Since = Annotated[str | None, Header(alias="If-Modified-Since")]
+Id = Annotated[str, Path(max_length=100, description="The id of the address.")]
+SecretPart = Annotated[str, Path(description="What only who has the address knows.")]
+Etag = Annotated[
+    str | None, Header(alias="If-None-Match", description="The ETag of what you have.")
+]
+Since = Annotated[str | None, Header(alias="If-Modified-Since", description="Its Last-Modified.")]
 _Answers: TypeAlias = dict[int | str, dict[str, Any]]
 _ATOM: _Answers = {
     200: {"content": {atom.MEDIA_TYPE: {}}, "description": "A page, the newest first."}
@@ -56,16 +60,21 @@ class NewAddress(BaseModel):
 class ShownAddress(BaseModel):
     """A secret address, without what is secret."""
 
-    id: str
-    label: str
-    created: str
+    id: str = Field(description="Its name in addresses; no secret.", examples=["5f0c2a9d"])
+    label: str = Field(description="A remark, to know it by.", examples=["reader"])
+    created: str = Field(description="When it was made.", examples=["2026-03-01T12:00:00Z"])
 
 
 class MadeAddress(ShownAddress):
     """A secret address, shown this once."""
 
-    atom: str
-    json_feed: str
+    atom: str = Field(
+        description="The address for Atom; whoever has it reads the matches.",
+        examples=["https://example.org/f/SECRET.atom"],
+    )
+    json_feed: str = Field(
+        description="The address for JSON Feed.", examples=["https://example.org/f/SECRET.json"]
+    )
 
 
 @router.get("/feed.atom", summary="Fetch as Atom", response_class=Response, responses=_ATOM)
@@ -93,7 +102,7 @@ def feed_json(
     responses=_ATOM,
 )  # fmt: skip
 def secret_atom(
-    secret: str, here: Here, request: Request,
+    secret: SecretPart, here: Here, request: Request,
     before: Before = None, etag: Etag = None, since: Since = None,
 ) -> Response:  # fmt: skip
     """The newest matches of the subscription that the address is for."""
@@ -106,7 +115,7 @@ def secret_atom(
     responses=_JSON,
 )  # fmt: skip
 def secret_json(
-    secret: str, here: Here, request: Request,
+    secret: SecretPart, here: Here, request: Request,
     before: Before = None, etag: Etag = None, since: Since = None,
 ) -> Response:  # fmt: skip
     """The newest matches of the subscription that the address is for."""
@@ -131,7 +140,7 @@ def addresses(name: Name, here: Here, who: Who) -> list[ShownAddress]:
 
 
 @router.delete("/addresses/{id}", summary="Revoke a secret address", status_code=204)
-def revoke(name: Name, id: str, here: Here, who: Who) -> None:
+def revoke(name: Name, id: Id, here: Here, who: Who) -> None:
     """From now on it leads nowhere."""
     known = existing(here, who, name).name
     if id not in (one.id for one in here.outbox.addresses.of(known)):

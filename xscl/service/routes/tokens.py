@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from xscl.service.accounts import Account, Quota, QuotaExceeded
 from xscl.service.dependencies import Here, TheOperator, Who
 from xscl.service.installation import Installation
+from xscl.service.moments import Moment
 from xscl.service.problems import Problem, not_found
 from xscl.service.tokens import Token
 
@@ -43,16 +44,16 @@ class New(BaseModel):
 class Shown(BaseModel):
     """A token; what proves it is never shown again."""
 
-    id: str = Field(examples=["3f9a01c2"])
-    user: str = Field(examples=["alice"])
-    label: str
-    created: int = Field(description="In microseconds since 1970.")
+    id: str = Field(examples=["3f9a01c2"], description="Its name in addresses; no secret.")
+    user: str = Field(examples=["alice"], description="Whose it is.")
+    label: str = Field(description="What it is for.", examples=["laptop"])
+    created: Moment = Field(description="When it was made.", examples=["2026-03-01T12:00:00Z"])
 
 
 class Made(Shown):
     """A token that was just made."""
 
-    token: str = Field(description="Keep it: it is shown this once.")
+    token: str = Field(description="Keep it: it is shown this once.", examples=["xscl_..."])
 
 
 class Quotas(BaseModel):
@@ -60,38 +61,52 @@ class Quotas(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    subscriptions: int | None = Field(None, ge=0, lt=1 << 53)
-    feeds: int | None = Field(None, ge=0, lt=1 << 53)
-    streams: int | None = Field(None, ge=0, lt=1 << 53)
-    endpoints: int | None = Field(None, ge=0, lt=1 << 53)
-    documents_a_day: int | None = Field(None, ge=0, lt=1 << 53)
-    matches_a_day: int | None = Field(None, ge=0, lt=1 << 53)
-    mails_a_day: int | None = Field(None, ge=0, lt=1 << 53)
-    requests_a_minute: int | None = Field(None, ge=1, lt=1 << 53)
+    subscriptions: int | None = Field(
+        None, ge=0, lt=1 << 53, description="Subscriptions.", examples=[1000]
+    )
+    feeds: int | None = Field(None, ge=0, lt=1 << 53, description="Feeds.", examples=[500])
+    streams: int | None = Field(
+        None, ge=0, lt=1 << 53, description="Streams of his own.", examples=[100]
+    )
+    endpoints: int | None = Field(
+        None, ge=0, lt=1 << 53, description="Webhooks, mail addresses and files.", examples=[100]
+    )
+    documents_a_day: int | None = Field(
+        None, ge=0, lt=1 << 53, description="Documents sent in a day (UTC).", examples=[100000]
+    )
+    matches_a_day: int | None = Field(
+        None, ge=0, lt=1 << 53, description="Matches given in a day (UTC).", examples=[1000000]
+    )
+    mails_a_day: int | None = Field(
+        None, ge=0, lt=1 << 53, description="Mails sent in a day (UTC).", examples=[100]
+    )
+    requests_a_minute: int | None = Field(
+        None, ge=1, lt=1 << 53, description="Requests in a minute.", examples=[600]
+    )
     listeners: int | None = Field(
-        None, ge=0, lt=1 << 53, description="Streams of events at the same time."
+        None, ge=0, lt=1 << 53, description="Streams of events at the same time.", examples=[10]
     )
 
 
 class Used(BaseModel):
     """What a user has, and has had today."""
 
-    subscriptions: int
-    feeds: int
-    streams: int
-    endpoints: int
-    listeners: int
-    documents_today: int
-    matches_today: int
-    mails_today: int
+    subscriptions: int = Field(description="Subscriptions.", examples=[3])
+    feeds: int = Field(description="Feeds.", examples=[2])
+    streams: int = Field(description="Streams of his own.", examples=[2])
+    endpoints: int = Field(description="Webhooks, mail addresses and files.", examples=[1])
+    listeners: int = Field(description="Streams of events that are open.", examples=[1])
+    documents_today: int = Field(description="Documents sent today (UTC).", examples=[40])
+    matches_today: int = Field(description="Matches given today (UTC).", examples=[7])
+    mails_today: int = Field(description="Mails sent today (UTC).", examples=[2])
 
 
 class User_(BaseModel):
     """A user, what he may have and what he has."""
 
-    name: str
-    quota: Quotas
-    used: Used
+    name: str = Field(description="The name.", examples=["alice"])
+    quota: Quotas = Field(description="What the user may have.")
+    used: Used = Field(description="What the user has.")
 
 
 @router.get("/me", summary="Show who you are")

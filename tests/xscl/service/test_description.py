@@ -1,0 +1,95 @@
+"""The OpenAPI document says what every field is, shows an example, and how problems are told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+import feeds
+import xscl
+from xscl.service.app import ROUTERS
+from xscl.service.description import CODES, describe
+from xscl.service.routes import describing, syndication
+
+_TELLS_ENOUGH = ("examples", "example", "enum", "const", "default", "$ref")
+
+
+@pytest.fixture(scope="module")
+def api() -> Mapping[str, Any]:
+    app = FastAPI(title="xscl", summary="What it is.")
+    for router in (*ROUTERS, syndication.secret_router):
+        app.include_router(router)
+    describe(app)
+    return app.openapi()
+
+
+def fields(api: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for name, schema in api["components"]["schemas"].items():
+        for field, told in schema.get("properties", {}).items():
+            yield f"{name}.{field}", told
+
+
+def _words(told: Mapping[str, Any]) -> bool:
+    return bool(told.get("description")) or "$ref" in told  # a choice says itself what it is
+
+
+def operations(api: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for path, methods in (*api["paths"].items(), *api["webhooks"].items()):
+        for method, operation in methods.items():
+            yield f"{method} {path}", operation
+
+
+def test_every_field_has_words_and_an_example(api: Mapping[str, Any]) -> None:
+    found = dict(fields(api))
+    assert len(found) > 100
+    assert [name for name, told in found.items() if not _words(told)] == []
+    enough = {
+        name: any(word in told for word in _TELLS_ENOUGH) or "$ref" in str(told)
+        for name, told in found.items()
+    }
+    # what the service sends is shown as a whole
+    lacking = [name for name, is_enough in enough.items() if not is_enough]
+    assert [one for one in lacking if not one.startswith(("Sent.", "DataSent."))] == []
+
+
+def test_every_parameter_has_words(api: Mapping[str, Any]) -> None:
+    lacking = [
+        (name, parameter["name"])
+        for name, operation in operations(api)
+        for parameter in operation.get("parameters", ())
+        if not parameter.get("description")
+    ]
+    assert lacking == []
+
+
+def test_problems_are_described_with_codes_that_there_are(api: Mapping[str, Any]) -> None:
+    answers = api["paths"]["/subscriptions/{name}"]["put"]["responses"]
+    assert list(answers["422"]["content"]) == ["application/problem+json"]
+    assert "`query`" in answers["422"]["description"]
+    assert {"401", "404", "429", "503"} < set(answers)
+    sources = "".join(
+        path.read_text("utf-8")
+        for package in (xscl, feeds)
+        for path in Path(str(package.__file__)).parent.rglob("*.py")
+        if path.name != "description.py"
+    )
+    for _, codes in CODES.values():
+        assert [one for one in codes if f'"{one}"' not in sources and one not in _MADE] == []
+
+
+_MADE = {"not_found", "unknown_feed", "unknown_stream"}
+"""Codes that are put together."""
+
+
+def test_the_signature_of_a_webhook_is_described(api: Mapping[str, Any]) -> None:
+    sent = api["webhooks"]["match"]["post"]
+    told = {one["name"]: one["description"] for one in sent["parameters"]}
+    assert set(told) == {"webhook-id", "webhook-timestamp", "webhook-signature"}
+    assert "HMAC-SHA256 of `id.timestamp.body`" in told["webhook-signature"]
+    page = "".join(describing._page(api))
+    assert "HMAC-SHA256 of <code>id.timestamp.body</code>" in page
+    assert "<td><code>every</code><td>body<td>Gather for so long." in page

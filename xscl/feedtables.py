@@ -1,0 +1,119 @@
+"""The tables of feeds in an engine's database, and feeds as rows of them.
+
+Headers and addresses that look secret are not in the tables, see `xscl.secrets`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import pyarrow as pa
+
+from xscl.feed import Feed, shown, split_user
+from xscl.secrets import ADDRESSES, NAME, Secrets, secrets_in
+from xscl.store import Store
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS state.feed(
+    key VARCHAR PRIMARY KEY, url VARCHAR, stream VARCHAR, tags VARCHAR[], every BIGINT,
+    added BIGINT, title VARCHAR, etag VARCHAR, last_modified VARCHAR, validated_by VARCHAR,
+    unchanged INTEGER, ttl BIGINT, skip_hours VARCHAR, skip_days VARCHAR, polled BIGINT,
+    next_poll BIGINT, polls BIGINT, failures INTEGER, error VARCHAR, gone BOOLEAN,
+    domain VARCHAR, site_url VARCHAR, format VARCHAR, quality VARCHAR, note VARCHAR,
+    failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER);
+CREATE TABLE IF NOT EXISTS state.feed_item(
+    key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
+    skipped INTEGER, missing_since BIGINT, PRIMARY KEY (key, identity));
+CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT, announced INTEGER);
+"""
+
+ITEM = pa.schema(
+    [
+        ("key", pa.string()),
+        ("identity", pa.string()),
+        ("hash", pa.binary()),
+        ("versions", pa.int32()),
+        ("rule", pa.string()),
+        ("skipped", pa.int32()),
+        ("missing_since", pa.int64()),
+    ]
+)
+
+
+def create_tables(store: Store, secrets: Secrets | None = None) -> None:
+    """Make the tables of feeds if the store has none yet, and take secrets out of older ones.
+
+    What later versions of the tables have comes by a migration (`xscl.migrations`).
+    """
+    made = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed_spool'"
+    if not store.fetch(made):
+        with store.transaction():
+            store.connection.execute(SCHEMA)
+    _hide_secrets(store, secrets)
+
+
+def _hide_secrets(store: Store, secrets: Secrets | None) -> None:
+    """Take the secrets of an older store out of its tables."""
+    old = store.fetch(
+        "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed_secret'"
+    )
+    headers: dict[str, tuple[str, str]] = {}
+    if old:
+        for key, written, given_for in store.fetch("SELECT * FROM state.feed_secret"):
+            headers[key] = written, given_for
+    elif not store.fetch("SELECT 1 FROM state.feed WHERE domain IS NULL LIMIT 1"):
+        return
+    if secrets is None:
+        secrets = Secrets() if store.path is None else secrets_in(store.path.with_name(NAME))
+    feeds = []
+    for row in store.fetch(SELECT):
+        feed = feed_of({"headers": (), **dict(zip(NAMES, row, strict=True))})
+        written, given_for = headers.get(feed.key, ("[]", ""))
+        url, user = split_user(feed.url)
+        kept = tuple((name, value) for name, value in json.loads(written))
+        feeds.append(replace(feed, url=url, headers=(*kept, *user), given_for=given_for or url))
+    secrets.keep(feeds)
+    with store.transaction():
+        for feed in feeds:
+            values = [feed.domain, *(_value(feed, name) for name in ADDRESSES)]
+            store.fetch(
+                "UPDATE state.feed SET domain = ?, url = ?, validated_by = ?, moved_to = ?"
+                " WHERE key = ?",
+                [*values, feed.key],
+            )
+        store.connection.execute("DROP TABLE IF EXISTS state.feed_secret")
+    store.connection.execute("CHECKPOINT")
+
+
+# -- Rows ----------------------------------------------------------------------------------
+
+_SECRETS = ("headers", "given_for")
+NAMES = tuple(field.name for field in fields(Feed) if field.name not in _SECRETS)
+_KEPT = ("key", "stream", "tags", "every", "added")
+POLLED = (*(name for name in NAMES if name not in _KEPT), "domain")
+"""What a poll may change."""
+
+SELECT = f"SELECT {', '.join(NAMES)} FROM state.feed"
+
+
+def _value(feed: Feed, name: str) -> object:
+    value = getattr(feed, name)
+    if name in ADDRESSES and value:
+        return shown(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def table(feeds: Sequence[Feed], names: Iterable[str]) -> pa.Table:
+    """Return some columns of feeds as a table; what is secret in addresses is left out."""
+    columns = {name: [_value(feed, name) for feed in feeds] for name in names}
+    kinds = {"tags": pa.list_(pa.string())}
+    return pa.table({name: pa.array(column, kinds.get(name)) for name, column in columns.items()})
+
+
+def feed_of(values: Mapping[str, Any]) -> Feed:
+    """Return the feed of a row, by the names of its columns."""
+    given = {name: value for name, value in values.items() if value is not None}
+    return Feed(**given | {"tags": tuple(values["tags"])})

@@ -1,0 +1,185 @@
+"""The OpenAPI document: what FastAPI says of the routes, and what routes do not know of.
+
+That is how problems are told, with their codes; that a token may be asked for; and what the service
+itself sends: a webhook's message with the headers that sign it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Header
+from pydantic import BaseModel, ConfigDict, Field
+
+from xscl.service.problems import MEDIA_TYPE
+
+CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
+    400: ("The request cannot be understood.", ("token_in_address", "last_event_id", "feeds")),
+    401: ("A token is needed, or it is not known (any more).", ("unauthorized",)),
+    403: (
+        "You may not do this.",
+        ("operator_only", "stream_public", "quota_exceeded", "cross_site"),
+    ),
+    404: (
+        "There is no such thing, or it is another user's.",
+        ("unknown_subscription", "unknown_feed", "unknown_stream", "unknown_endpoint", "not_found"),
+    ),
+    409: (
+        "Something that is there stands against it.",
+        ("name_taken", "stream_cycle", "stream_in_use", "stream_published", "endpoint_not_active"),
+    ),
+    413: ("The body, or a list in it, is too large.", ("body_too_large", "too_many_rows")),
+    422: (
+        "What was sent is wrong; `line` and `column` say where, `row` in which row of a list.",
+        (
+            "query",
+            "query_not_supported",
+            "query_too_complex",
+            "invalid_request",
+            "wrong_row",
+            "xml_syntax",
+            "time",
+            "duration",
+            "every",
+            "future",
+            "url_private",
+            "sql",
+            "sql_timeout",
+            "too_long",
+        ),
+    ),
+    429: (
+        "There is no room now; `Retry-After` says when.",
+        ("busy", "sql_busy", "too_many_guesses"),
+    ),
+    503: ("Nothing can be taken now; `Retry-After` says when.", ("disk_full", "stopping", "store")),
+}
+"""By status what it means, and the codes that a program may find."""
+
+
+class ProblemDocument(BaseModel):
+    """Why a request cannot be done (RFC 9457)."""
+
+    type: str = Field(description="Always `about:blank`.", examples=["about:blank"])
+    title: str = Field(description="The status in words.", examples=["Unprocessable Entity"])
+    status: int = Field(description="The status.", examples=[422])
+    code: str = Field(description="A stable code, for programs.", examples=["query"])
+    detail: str = Field(description="What is wrong in this case.", examples=["x3 is not bound"])
+    hint: str | None = Field(None, description="What may help.", examples=["bind it: ...->x3"])
+    row: int | None = Field(None, description="The row of a list, from 1.", examples=[3])
+    line: int | None = Field(None, description="The line of a query or document.", examples=[1])
+    column: int | None = Field(None, description="The column there.", examples=[7])
+
+
+class SourceSent(BaseModel):
+    """A document of a match."""
+
+    document: str = Field(description="Its id.", examples=["order-17"])
+    title: str = Field(description="Its title, if it has one.", examples=["Streams"])
+    url: str | None = Field(description="Where it can be read.", examples=["https://example.org/"])
+
+
+class DataSent(BaseModel):
+    """Matches of one subscription on the same documents."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: str = Field(description="The id of the message: the same whenever it comes again.")
+    subscription: str = Field(description="The name of the subscription.", examples=["echo"])
+    position: int = Field(description="That of its first match.", examples=[17])
+    history: bool = Field(description="Whether all documents are from before their feeds.")
+    sources: list[SourceSent] = Field(description="The documents, in the order of the blocks.")
+    matches: list[dict[str, Any]] = Field(
+        description="The matches: match, subscription, documents, t0, t1, bindings, xml."
+    )
+
+
+class Sent(BaseModel):
+    """A message to a webhook."""
+
+    type: str = Field(description="Always `match`.", examples=["match"])
+    timestamp: str = Field(
+        description="When the match was complete.", examples=["2026-03-01T12:00:00Z"]
+    )
+    data: DataSent = Field(description="What was found.")
+
+
+_sending = APIRouter()
+
+
+@_sending.post(
+    "match",
+    summary="A match, to the address of a webhook",
+    responses={
+        200: {"description": "Any 2xx within 30 s: taken. Everything else is tried again."},
+        410: {"description": "The endpoint is disabled: nothing is sent there any more."},
+        429: {"description": "Or 503: `Retry-After` is waited for."},
+    },
+)
+def match(
+    message: Sent,
+    webhook_id: str = Header(
+        description="The id of the message; it is the same when it is tried again.",
+        examples=["0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f0f"],
+    ),
+    webhook_timestamp: int = Header(
+        description="When it was sent, in seconds since 1970: refuse what is older than 5 minutes.",
+        examples=[1772366400],
+    ),
+    webhook_signature: str = Header(
+        description="`v1,` and the base64 of the HMAC-SHA256 of `id.timestamp.body` under the"
+        " secret, which is the base64 after `whsec_`. For a day after a rotation there are two,"
+        " with a blank between them.",
+        examples=["v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="],
+    ),
+) -> None:
+    """Sent by the service, signed by the Standard Webhooks scheme.
+
+    Verify the signature with one of its libraries, or as `docs/deliveries.md` shows, before you
+    believe the body. Delivery is at least once: keep the ids that you have seen.
+    """
+
+
+def describe(app: FastAPI) -> None:
+    """Have an application describe problems, tokens and webhooks, too."""
+    app.webhooks.include_router(_sending)
+    plain = app.openapi
+
+    def whole() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _completed(plain())
+        return app.openapi_schema
+
+    app.openapi = whole  # type: ignore[method-assign]
+
+
+def _completed(api: dict[str, Any]) -> dict[str, Any]:
+    schemas = api["components"]["schemas"]
+    schemas["Problem"] = ProblemDocument.model_json_schema()
+    for unused in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(unused, None)
+    api["components"]["securitySchemes"] = {
+        "token": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "Made by `xscl token create`; from the same machine none is needed.",
+        }
+    }
+    for path, methods in api["paths"].items():
+        for operation in methods.values():
+            operation["security"] = [{}, {"token": []}]
+            answers = operation["responses"]
+            for status, (meaning, codes) in CODES.items():
+                if status == 404 and "{" not in path:
+                    continue
+                answers[str(status)] = _problem(meaning, codes)
+    for operation in api.get("webhooks", {}).get("match", {}).values():
+        operation["responses"].pop("422", None)
+    return api
+
+
+def _problem(meaning: str, codes: tuple[str, ...]) -> dict[str, Any]:
+    listed = ", ".join(f"`{code}`" for code in codes)
+    content = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    return {"description": f"{meaning} Codes: {listed}.", "content": content}

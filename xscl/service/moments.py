@@ -1,0 +1,16 @@
+"""Times in answers: ticks inside, text outside."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from pydantic import PlainSerializer, WithJsonSchema
+
+from xscl.instants import written
+
+Moment: TypeAlias = Annotated[
+    int,
+    PlainSerializer(written, return_type=str, when_used="json"),
+    WithJsonSchema({"type": "string", "format": "date-time"}),
+]
+"""A time in ticks, in JSON as ISO 8601 in UTC: `2026-03-01T12:00:00Z`, or with a fraction."""
