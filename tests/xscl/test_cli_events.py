@@ -315,7 +315,7 @@ def test_a_file_without_a_heading() -> None:
     write("t.csv", "0,611.78,611.9\n60000,611.87,611.87\n")
     told = said("t.csv")
     assert "xscl: not read: t.csv:1: there are values where the heading should be" in told
-    assert "hint: its first line names the columns" in told
+    assert "hint: name all its columns, in their order, with --schema" in told
 
 
 def test_a_quote_that_is_not_closed_costs_one_line() -> None:
