@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xscl
@@ -146,11 +146,11 @@ def agrees(player: Player, case: Case) -> None:
     assert len(set(player.ids)) == len(player.ids)
 
 
-def check(kind: str, number: int, run: Callable[[Case, list[bool], int], Player]) -> None:
+def check(kind: str, tried: settings, run: Callable[[Case, list[bool], int], Player]) -> None:
     """Compare an engine with the oracle on cases of one kind; a third of them have matches."""
     cases = [0, 0]
 
-    @examples(number, counted=True)
+    @tried
     @given(KINDS[kind], CUTS, st.integers(0, 8))
     def property_holds(case: Case, cuts: list[bool], pause: int) -> None:
         player = run(case, cuts, pause)
@@ -165,10 +165,10 @@ def check(kind: str, number: int, run: Callable[[Case, list[bool], int], Player]
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_engine_equals_oracle(kind: str) -> None:
-    check(kind, 12, lambda case, cuts, _: run(case, cuts))
+    check(kind, examples(12, counted=True), lambda case, cuts, _: run(case, cuts))
 
 
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", ["chains", "ordered", "mixes", "published", "published in time"])
 def test_a_file_closed_and_opened_again_changes_nothing(kind: str) -> None:
-    check(kind, 4, run_in_file)
+    check(kind, examples(8), run_in_file)
