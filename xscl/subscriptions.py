@@ -249,7 +249,8 @@ class Subscriptions:
 
     def refuse_taken(self, name: str, others: Container[str] = ()) -> None:
         """Raise if a name is in use, here or among others that are about to be registered."""
-        if not name or name != name.strip() or any(map(_is_control, name)):
+        plain = name.isprintable() or not any(map(_is_control, name))
+        if not name or name != name.strip() or not plain:
             raise XsclError(
                 f"{name!r} cannot be the name of a subscription",
                 hint="use letters, without blanks at the ends",

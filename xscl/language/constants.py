@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,6 +28,9 @@ Fill: TypeAlias = Callable[[Sequence[Constant]], Any]
 
 MOST = 64
 """Constants of one text; one with more has no shape."""
+
+SHORT = 5_000
+"""Characters of a text whose shape is remembered for a while."""
 
 _MARK = "\ue000"
 SHARED = 20_000
@@ -67,6 +71,16 @@ class Shape:
 
 def split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
     """Return the shape of a text and its different constants; None if it can have none."""
+    return _remembered(text) if len(text) <= SHORT else _split(text)
+
+
+@lru_cache(maxsize=1_000)
+def _remembered(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
+    """Return what `split` does: whoever registers a query asks several times."""
+    return _split(text)
+
+
+def _split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
     if _MARK in text:
         return None
     pieces, numbers, same = [], [], []

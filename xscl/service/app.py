@@ -30,6 +30,7 @@ from xscl.service.routes import (
     syndication,
     tokens,
 )
+from xscl.service.shortcut import Shortcut
 
 ROUTERS = (
     subscriptions.router,
@@ -69,6 +70,7 @@ def create_app(installation: Installation) -> FastAPI:
     app.include_router(syndication.secret_router)
     app.include_router(pages)
     describe(app)
+    app.add_middleware(Shortcut, installation=installation)
     app.add_middleware(Guard, installation=installation)
     app.add_middleware(Counting, metrics=installation.metrics, clock=time.monotonic)
     return app

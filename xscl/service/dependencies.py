@@ -77,10 +77,17 @@ Who: TypeAlias = Annotated[Account, Depends(who)]
 def may_ask(request: HTTPConnection, here: Installation) -> bool:
     """Return whether who is asking is somebody, as far as the headers say."""
     try:
-        given = _given(request)
+        return owner_of(request, here) is not None
     except Problem:
         return False
-    return here.tokens.owner(given) is not None if given else here.settings.is_open
+
+
+def owner_of(request: HTTPConnection, here: Installation) -> Account | None:
+    """Return who is asking, None for nobody; raises Problem for a header that is no token's."""
+    given = _given(request)
+    if given:
+        return here.tokens.owner(given)
+    return THE_OPERATOR if here.settings.is_open else None
 
 
 def standing(request: Request, here: Here) -> Callable[[], bool]:

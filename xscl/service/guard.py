@@ -13,11 +13,12 @@
 from __future__ import annotations
 
 import asyncio
+from functools import lru_cache
 from http import HTTPStatus
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from urllib.parse import unquote
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -47,6 +48,8 @@ HEADERS = {
 }
 """What every answer has unless its route says otherwise."""
 
+_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
 
 class Guard:
     """The middleware around all routes."""
@@ -66,9 +69,9 @@ class Guard:
             nonlocal began
             if message["type"] == "http.response.start":
                 began = True
-                headers = MutableHeaders(scope=message)
-                for name, value in HEADERS.items():
-                    headers.setdefault(name, value)
+                there = {name for name, _ in message["headers"]}
+                more = [one for one in _HEADERS if one[0] not in there]
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         most = self._most(scope)
@@ -166,10 +169,7 @@ def _check_host(headers: Headers, settings: Settings) -> None:
     name = _name(headers.get("host", ""))
     if name == "localhost" or name in settings.names or name == settings.host:
         return
-    try:
-        address = ip_address(name)
-    except ValueError:
-        address = None
+    address = _address(name)
     # An address in place of a name has not been resolved, so nobody can have rebound it.
     if address is None or (settings.is_loopback and not address.is_loopback):
         raise Problem(
@@ -178,6 +178,14 @@ def _check_host(headers: Headers, settings: Settings) -> None:
             "the request is for another host",
             hint="the operator names further hosts with 'xscl serve --name HOST'",
         )
+
+
+@lru_cache(maxsize=1_000)
+def _address(name: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(name)
+    except ValueError:
+        return None
 
 
 def _check_origin(headers: Headers) -> None:

@@ -19,6 +19,7 @@ from xscl.followed import Feeds
 from xscl.following import Fetching
 from xscl.home import Home
 from xscl.service.accounts import THE_OPERATOR, Accounts
+from xscl.service.answers import Answers
 from xscl.service.backups import Backups
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
@@ -173,8 +174,8 @@ class Installation:
     `feeds` has a connection of its own, which one request at a time may use: take `feeds_lock`.
     `reading` yields a store for one request.  `registrar` registers queries, `intake` takes
     documents, both many together; `resolver` knows what the names in queries stand for.
-    `questions`, `imports` and `confirming` have turns,
-    `requests` and `listeners` are counted.  Take `endpoints_lock` to count endpoints and make one.
+    `answers` hands on what threads have done; `questions`, `imports` and `confirming` have
+    turns, `requests` and `listeners` are counted.  Take `endpoints_lock` to count endpoints and make one.
     """
 
     home: Home
@@ -198,6 +199,7 @@ class Installation:
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
     requests: Requests = field(default_factory=Requests)
     listeners: Listeners = field(default_factory=Listeners)
+    answers: Answers = field(default_factory=Answers)
     questions: Turns = field(default_factory=lambda: Turns(QUESTIONS))
     imports: Turns = field(default_factory=lambda: Turns(IMPORTS, waiting=0))
     confirming: Turns = field(default_factory=lambda: Turns(CONFIRMING, waiting=0))

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 
+from starlette.concurrency import run_in_threadpool
+
 from xscl.errors import NameTaken, XsclError
 from xscl.results import XSCL, Subscription
 from xscl.service.accounts import Account
@@ -68,6 +70,23 @@ def begin(here: Installation, who: Account, wanted: Wanted) -> Begun:
     except BaseException:
         here.usage.give_back(who.number, "subscriptions")
         raise
+
+
+async def registered(
+    here: Installation, who: Account, wanted: Wanted, *, quick: bool = True
+) -> tuple[Subscription, bool]:
+    """Return a subscription, and whether it is new, on the event loop.
+
+    What is not `quick` begins in a thread: see `Resolver.is_quick`.
+    """
+    if quick:
+        begun = begin(here, who, wanted)
+    else:
+        begun = await run_in_threadpool(begin, here, who, wanted)
+    with ending(here, who, begun):
+        if begun.done is not None:
+            await here.answers.of(begun.done)
+    return ended(here, who, begun)
 
 
 @contextmanager

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from http import HTTPStatus
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.concurrency import run_in_threadpool
 
 from xscl.results import XSCL, Subscription
 from xscl.service.accounts import Account
@@ -21,17 +19,16 @@ from xscl.service.problems import not_found
 from xscl.service.rows import read_rows
 from xscl.service.subscribing import (
     Wanted,
-    begin,
-    ended,
-    ending,
+    registered,
     subscribe_all,
     unsubscribe,
 )
 
 router = APIRouter(tags=["subscriptions"])
 
+LONGEST_NAME = 500
 Name = Annotated[
-    str, Path(min_length=1, max_length=500, description="The name of the subscription.")
+    str, Path(min_length=1, max_length=LONGEST_NAME, description="The name of the subscription.")
 ]
 QUERY = "feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]"
 
@@ -150,14 +147,8 @@ async def put(name: Name, new: New, here: Here, who: Who, response: Response) ->
     It sees the documents that arrive from now on, or from `since` on.
     """
     wanted = Wanted(name, new.query, new.updates, new.language, new.since)
-    if new.language == XSCL and here.resolver.is_quick(who, new.query):
-        begun = begin(here, who, wanted)
-    else:
-        begun = await run_in_threadpool(begin, here, who, wanted)
-    with ending(here, who, begun):
-        if begun.done is not None:
-            await asyncio.shield(asyncio.wrap_future(begun.done))
-    found, is_new = ended(here, who, begun)
+    quick = new.language == XSCL and here.resolver.is_quick(who, new.query)
+    found, is_new = await registered(here, who, wanted, quick=quick)
     if not is_new:
         response.status_code = HTTPStatus.OK
     return shown(here, who, found)

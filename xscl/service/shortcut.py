@@ -1,0 +1,118 @@
+"""A shorter way for what comes most: a query of a known shape is put under a name.
+
+The way through the routes takes longer than registering such a query.  What is not answered here
+with success goes that way, as if it had just come: it says what is wrong, and the same query again
+changes nothing.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from pydantic import ValidationError
+from starlette.requests import HTTPConnection
+from starlette.routing import BaseRoute
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from xscl.errors import XsclError
+from xscl.results import XSCL
+from xscl.service.accounts import Account
+from xscl.service.dependencies import owner_of
+from xscl.service.installation import Installation
+from xscl.service.problems import Problem
+from xscl.service.routes.subscriptions import LONGEST_NAME, New, put, router, shown
+from xscl.service.subscribing import Wanted, registered
+
+PREFIX = "/v1/subscriptions/"
+_KINDS = (b"application/json", b"application/json; charset=utf-8")
+
+
+class Shortcut:
+    """The middleware in front of the routes."""
+
+    def __init__(self, app: ASGIApp, installation: Installation) -> None:
+        self._app = app
+        self._here = installation
+        self._route = _route_of_put()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        name = _name(scope)
+        account = None if name is None else _account(scope, self._here)
+        if name is None or account is None:
+            await self._app(scope, receive, send)
+            return
+        messages = [await receive()]
+        while messages[-1].get("more_body", False):
+            messages.append(await receive())
+        answer = await self._registered(name, account, messages)
+        if answer is None:
+            await self._app(scope, _again(messages, receive), send)
+            return
+        status, body = answer
+        scope["route"] = self._route
+        headers = [
+            (b"content-length", str(len(body)).encode()),
+            (b"content-type", b"application/json"),
+        ]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    async def _registered(
+        self, name: str, account: Account, messages: list[Message]
+    ) -> tuple[int, bytes] | None:
+        """Return the status and the body of an answer; None if the routes have to answer."""
+        here = self._here
+        if messages[-1]["type"] != "http.request":
+            return None
+        body: bytes = b"".join(message.get("body", b"") for message in messages)
+        try:
+            new = New.model_validate_json(body)
+            if new.language != XSCL or new.since is not None:
+                return None
+            if not here.resolver.is_quick(account, new.query):
+                return None
+            wanted = Wanted(name, new.query, new.updates)
+            found, is_new = await registered(here, account, wanted)
+        except (ValidationError, XsclError, Problem):
+            return None
+        status = HTTPStatus.CREATED if is_new else HTTPStatus.OK
+        return status.value, shown(here, account, found).model_dump_json().encode()
+
+
+def _name(scope: Scope) -> str | None:
+    """Return the name in a request that puts a subscription, None for any other."""
+    if scope["type"] != "http" or scope["method"] != "PUT":
+        return None
+    path: str = scope["path"]
+    if not path.startswith(PREFIX):
+        return None
+    name = path[len(PREFIX) :]
+    kinds = [value for key, value in scope["headers"] if key == b"content-type"]
+    if not 0 < len(name) <= LONGEST_NAME or "/" in name or not kinds or kinds[0] not in _KINDS:
+        return None
+    return name
+
+
+def _account(scope: Scope, here: Installation) -> Account | None:
+    """Return who is asking; None for nobody."""
+    try:
+        return owner_of(HTTPConnection(scope), here)
+    except Problem:
+        return None
+
+
+def _again(messages: list[Message], receive: Receive) -> Receive:
+    """Return what receives some messages once more, and then what comes."""
+    left = iter(messages)
+
+    async def received() -> Message:
+        for message in left:
+            return message
+        return await receive()
+
+    return received
+
+
+def _route_of_put() -> BaseRoute:
+    """Return the route that would have answered, by which requests are counted."""
+    return next(one for one in router.routes if getattr(one, "endpoint", None) is put)
