@@ -128,6 +128,8 @@ def _blunt(lookup: Lookup) -> tuple[int, str, str, bool, bool, Constant]:
 
 def plan(conditions: tuple[Condition, ...]) -> Plan:
     """Return how conditions that must all hold are looked up."""
+    if len(conditions) == 1 and (only := _looked_up(conditions[0])) is not None:
+        return (only,)
     single: dict[Atom, tuple[int, ...]] = {}
     alternatives: list[Lookup] = []
     for number, condition in enumerate(conditions):
@@ -141,6 +143,18 @@ def plan(conditions: tuple[Condition, ...]) -> Plan:
     intervals = _intervals(single)
     lookups = [Lookup((atom,), proves) for atom, proves in single.items()]
     return tuple(sorted((*lookups, *alternatives[:1], *intervals), key=_blunt))
+
+
+def _looked_up(condition: Condition) -> Lookup | None:
+    """Return how a condition of one atom is looked up; None if it has more, or none.
+
+    Most are like that, and there is nothing to be put in order: that would take the hash of an
+    atom, with its path, several times.
+    """
+    if isinstance(condition, Or):
+        return None
+    demand = demanded(condition)
+    return Lookup(demand.atoms, (0,) if demand.proof else ()) if len(demand.atoms) == 1 else None
 
 
 def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:
