@@ -175,7 +175,8 @@ class Installation:
     `reading` yields a store for one request.  `registrar` registers queries, `intake` takes
     documents, both many together; `resolver` knows what the names in queries stand for.
     `answers` hands on what threads have done; `questions`, `imports` and `confirming` have
-    turns, `requests` and `listeners` are counted.  Take `endpoints_lock` to count endpoints and make one.
+    turns, `requests` and `listeners` are counted.  Take `endpoints_lock` to count endpoints
+    and make one.
     """
 
     home: Home
