@@ -71,6 +71,7 @@ class Shortcut:
                 return None
             if not here.resolver.is_quick(account, new.query):
                 return None
+            here.requests.take(account)
             wanted = Wanted(name, new.query, new.updates)
             found, is_new = await registered(here, account, wanted)
         except (ValidationError, XsclError, Problem):
