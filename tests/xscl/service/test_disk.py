@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import subprocess
-import sys
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -25,18 +22,15 @@ from tests.xscl.scripted import Server, reply, rss
 from tests.xscl.scripted import serving as scripted
 from tests.xscl.service.conftest import Running, eventually, serving
 from xscl import diskroom
-from xscl.diskroom import LEAST, DiskFull, DiskRoom, is_full
+from xscl.diskroom import DiskFull, DiskRoom, is_full
 from xscl.errors import StoreError
 from xscl.following import Fetching
 from xscl.home import Home
 from xscl.service.installation import Settings
 from xscl.storeerrors import told
 
-ROOT = Path(__file__).resolve().parents[3]
 ECHO = "S//a->x FOLLOWED BY{x=y, 1 d} S//a->y"
 PLENTY = 1 << 60
-SPARK = 600.0
-"""Seconds that Spark may take to start, or to go on."""
 
 
 class Disk:
@@ -226,65 +220,6 @@ def test_c7_a_real_disk_that_is_full(tmp_path: Path) -> None:
         fill.unlink()
         eventually(lambda: not send(1000))
         eventually(lambda: known(client) >= acknowledged)
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_c7_with_spark_a_full_disk_pauses_and_ends_nothing(tmp_path: Path) -> None:
-    """Another process fills a file system of 400 MB, twice: nearly, and to the last byte."""
-    place = tmp_path / "small"
-    place.mkdir()
-    if os.system(f"mount -t tmpfs -o size=400m tmpfs {place} 2>/dev/null"):
-        pytest.skip("file systems cannot be mounted here")
-    home, fill = Home(place / "data"), place / "fill"
-    arguments = ["serve", "--master", "local[1]", "--port", "0", "--data", str(home.path)]
-    command = [sys.executable, "-c", "from xscl.cli import main; main()", *arguments]
-    with ExitStack() as stack:
-        stack.callback(os.system, f"umount {place}")
-        variables = {**os.environ, "PYTHONPATH": str(ROOT)}
-        log = stack.enter_context((tmp_path / "log").open("wb"))
-        process = stack.enter_context(
-            subprocess.Popen(command, cwd=ROOT, env=variables, stdout=log, stderr=log)
-        )
-        stack.callback(end, process)
-        eventually(lambda: home.address() is not None, SPARK)
-        client = stack.enter_context(
-            httpx.Client(base_url=home.address() or "", timeout=60, trust_env=False)
-        )
-        assert client.put("/v1/subscriptions/echo", json={"query": ECHO}).status_code == 201
-        acknowledged: set[str] = set()
-
-        def send(text: str = "hi") -> bool:
-            name = f"d{len(acknowledged)}"
-            if refused(post(client, name, len(acknowledged) + 1, text)):
-                return False
-            acknowledged.add(name)
-            return True
-
-        def are_taken() -> bool:
-            return (home.read_status() or {}).get("documents") == len(acknowledged)
-
-        assert send()
-        eventually(are_taken, SPARK)
-        for left in (LEAST - (4 << 20), 0):
-            disk = os.statvfs(place)
-            with fill.open("wb") as file:
-                os.posix_fallocate(file.fileno(), 0, disk.f_bavail * disk.f_frsize - left)
-            eventually(lambda: not send())
-            assert client.get("/v1/subscriptions/echo").status_code == 200
-            assert client.get("/v1/health").status_code == 200
-            time.sleep(2)
-            assert process.poll() is None, (tmp_path / "log").read_text()
-            fill.unlink()
-            eventually(lambda: send("x" * 1000))
-            eventually(are_taken, SPARK)
-            assert process.poll() is None, (tmp_path / "log").read_text()
-        eventually(lambda: known(client) == acknowledged)
-
-
-def end(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    assert process.wait(SPARK) == 0
 
 
 def test_l2_what_waits_is_bounded(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
