@@ -189,7 +189,10 @@ class Confirmation(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     code: str | None = Field(
-        None, max_length=20, description="As it was mailed; left out: mail another one."
+        None,
+        max_length=20,
+        description="As it was mailed; left out: mail another one.",
+        examples=["123456"],
     )
 
 
@@ -274,7 +277,7 @@ def rotate(name: Name, id: Id, here: Here, who: Who) -> Secret:
 
 
 @router.post("/{id}:confirm", summary="Confirm a mail address")
-def confirm(name: Name, id: str, here: Here, who: Who, confirmation: Confirmation) -> ShownEndpoint:
+def confirm(name: Name, id: Id, here: Here, who: Who, confirmation: Confirmation) -> ShownEndpoint:
     """Takes the code that was mailed to the address, or mails another one."""
     endpoint = _existing(here, who, name, id)
     if endpoint.state != "unconfirmed":

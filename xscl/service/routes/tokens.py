@@ -78,13 +78,17 @@ class Quotas(BaseModel):
         None, ge=0, lt=1 << 53, description="Matches given in a day (UTC).", examples=[1000000]
     )
     mails_a_day: int | None = Field(
-        None, ge=0, lt=1 << 53, description="Mails sent in a day (UTC).", examples=[100]
+        None, ge=0, lt=1 << 53, description="Mails sent in a day (UTC).", examples=[1000]
     )
     requests_a_minute: int | None = Field(
-        None, ge=1, lt=1 << 53, description="Requests in a minute.", examples=[600]
+        None, ge=1, lt=1 << 53, description="Requests in a minute.", examples=[6000]
     )
     listeners: int | None = Field(
-        None, ge=0, lt=1 << 53, description="Streams of events at the same time.", examples=[10]
+        None,
+        ge=0,
+        lt=1 << 53,
+        description="Streams of events at the same time.",
+        examples=[20],
     )
 
 
@@ -95,10 +99,10 @@ class Used(BaseModel):
     feeds: int = Field(description="Feeds.", examples=[2])
     streams: int = Field(description="Streams of his own.", examples=[2])
     endpoints: int = Field(description="Webhooks, mail addresses and files.", examples=[1])
-    listeners: int = Field(description="Streams of events that are open.", examples=[1])
     documents_today: int = Field(description="Documents sent today (UTC).", examples=[40])
     matches_today: int = Field(description="Matches given today (UTC).", examples=[7])
-    mails_today: int = Field(description="Mails sent today (UTC).", examples=[2])
+    listeners: int = Field(description="Streams of events now.", examples=[1])
+    mails_today: int = Field(description="Mails sent today (UTC).", examples=[3])
 
 
 class User_(BaseModel):
