@@ -100,21 +100,20 @@ class Side:
         for begin in range(self.at, end, BATCH):
             chosen = self.events[begin : min(begin + BATCH, end)]
             batch = [Event(one.stream, (*one.values,), one.t0) for one in chosen]
-            matches: list[Any]
             began, busy = time.perf_counter(), time.process_time()
-            if rows:
-                self.engine.take(batch)
-                matches = self.engine.rows()
-            else:
-                matches = self.engine.push(batch)
+            matches = self._rows(batch) if rows else self.engine.push(batch)
             seconds += time.perf_counter() - began
             cpu += time.process_time() - busy
             self.matches += len(matches)
-            if remember:
+            if remember and not rows:
                 self.found.update(map(seen, matches))
         self.at = end
         self.cpu.append(cpu)
         return seconds
+
+    def _rows(self, batch: Sequence[Event]) -> list[Any]:
+        self.engine.take(batch)
+        return self.engine.rows()
 
     @property
     def scan(self) -> SequenceScan:
