@@ -1,0 +1,61 @@
+"""A query of a known shape is answered as the routes would, without them."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from xscl.service import shortcut
+
+QUERY = 'short//a[./k="{}"]->v'
+PLACE = "/v1/subscriptions/{}"
+
+
+@pytest.fixture
+def answered(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Return, for each request that could be, whether it was answered on the shorter way."""
+    ways: list[bool] = []
+    registered = shortcut.Shortcut._registered
+
+    async def noted(*arguments: object) -> object:
+        answer = await registered(*arguments)  # type: ignore[arg-type]
+        ways.append(answer is not None)
+        return answer
+
+    monkeypatch.setattr(shortcut.Shortcut, "_registered", noted)
+    return ways
+
+
+def test_answers_are_those_of_the_routes(operator: httpx.Client, answered: list[bool]) -> None:
+    first = operator.put(PLACE.format("short 0"), json={"query": QUERY.format("x0")})
+    second = operator.put(PLACE.format("short 1"), json={"query": QUERY.format("x1")})
+    again = operator.put(PLACE.format("short 1"), json={"query": QUERY.format("x1")})
+    assert answered == [False, True, True]
+    assert (first.status_code, second.status_code, again.status_code) == (201, 201, 200)
+    shown = first.json() | {"name": "short 1", "query": QUERY.format("x1")}
+    assert second.json() == again.json() == shown
+    assert operator.get(PLACE.format("short 1")).json() == shown
+    assert second.headers.keys() == first.headers.keys()
+    counted = operator.get("/v1/metrics").text
+    assert 'route="/v1/subscriptions/{name}",status="200"' in counted
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"query": QUERY.format("other")}, 409),
+        ({"query": QUERY.format("y"), "more": 1}, 422),
+        ({"query": "short//a["}, 422),
+        ([], 422),
+    ],
+)
+def test_what_is_wrong_the_routes_say(
+    operator: httpx.Client, answered: list[bool], body: object, status: int
+) -> None:
+    for number in range(2):
+        operator.put(PLACE.format(f"short w{number}"), json={"query": QUERY.format(number)})
+    answered.clear()
+    answer = operator.put(PLACE.format("short w1"), json=body)
+    assert answered == [False]
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
