@@ -86,7 +86,11 @@ class Browser:
 
     def until(self, check: Callable[[], object]) -> None:
         """Return when something has come true."""
-        WebDriverWait(self.chrome, PATIENCE, poll_frequency=0.05).until(lambda _: check())
+        self.wait(check, PATIENCE)
+
+    def wait(self, check: Callable[[], object], seconds: float) -> None:
+        """Return when something has come true, which may take so many seconds."""
+        WebDriverWait(self.chrome, seconds, poll_frequency=0.05).until(lambda _: check())
 
     def press(self, *keys: str) -> None:
         """Press keys where the focus is."""
