@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.benchmarks.kept_bytes import resident
 from tests.xscl.page.browser import Browser
 from tests.xscl.page.shown import Shop
-from tests.xscl.service.conftest import serving
+from tests.xscl.service.conftest import eventually, serving
 from xscl.home import Home
 
 DOCUMENTS, SUBSCRIPTIONS = 2_700, 4
@@ -20,6 +21,12 @@ DOCUMENTS, SUBSCRIPTIONS = 2_700, 4
 HOUR = 3_600_000_000
 LOOKS = 9
 """How often it is measured; the first third warms up."""
+
+
+PATIENCE = 600.0
+"""Seconds until the page has a ninth of the matches, however busy the machine is."""
+_SAYS = "return document.querySelector(arguments[0])?.textContent.includes(arguments[1])"
+"""Not by the driver's own looking for elements: it keeps each that it has found, and its nodes."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,7 @@ def held(browser: Browser, matches: int) -> Held:
 
 
 def _pour(shop: Shop, first: int, end: int, began: int) -> None:
-    """Send documents whose times are spread over the hour, some at the same time."""
+    """Send documents whose times are spread over the hour: many at the same time, then the last."""
 
     def send(number: int) -> None:
         xml = b"<item><title>Number %d</title><link>https://a.example/%d</link></item>"
@@ -51,7 +58,8 @@ def _pour(shop: Shop, first: int, end: int, began: int) -> None:
         shop.push("hour", xml % (number, number), f"h{number}", moment)
 
     with ThreadPoolExecutor(8) as sending:
-        list(sending.map(send, range(first, end)))
+        list(sending.map(send, range(first, end - 1)))
+    send(end - 1)
 
 
 @pytest.mark.slow
@@ -64,23 +72,26 @@ def test_an_hour_of_matches_lets_nothing_grow(
         shop = Shop(running.address, client)
         for number in range(SUBSCRIPTIONS):
             shop.subscribe(f"every {number}", f"hour//item->x{number}[./title->t{number}]")
+        began = int(time.time() * 1e6) - HOUR
+        shop.push("hour", b"<item><title>The first</title></item>", "first", began)
+        eventually(lambda: shop.count() == SUBSCRIPTIONS)
         browser.look()
         browser.open(f"{shop.address}/")
         browser.until(browser.is_live)
         if follow:
             browser.one("#live-follow").click()
-        began = int(time.time() * 1e6) - HOUR
         cuts = [DOCUMENTS * look // LOOKS for look in range(LOOKS + 1)]
         looks = []
+        shown = "article.match" if follow else "#live-words"
         for first, end in pairwise(cuts):
             _pour(shop, first, end, began)
-            last = f"Number {end - 1}"
-            shown = "article.match:first-child" if follow else "#live-words"
-            browser.wait(lambda where=shown, what=last: what in browser.text(where), 300)
+            sought = shown, f"Number {end - 1}"
+            browser.wait(partial(browser.run, _SAYS, *sought), PATIENCE)
             looks.append(held(browser, end * SUBSCRIPTIONS))
             print(asdict(looks[-1]))
         assert browser.run("return document.querySelectorAll('article.match').length") <= 100
-        assert browser.shifted() < 0.01
+        if not follow:  # whoever has all shown at once has asked for what moves
+            assert browser.shifted() < 0.01
     warm = looks[LOOKS // 3 :]
     assert max(one.nodes for one in warm) <= 1.2 * warm[0].nodes
     assert max(one.heap for one in warm) <= 1.2 * warm[0].heap

@@ -62,9 +62,9 @@ def change(
     """Pause, resume or remove an endpoint, replace its secret, or try its letters again."""
     match do:
         case "pause":
-            deliveries.change(name, id, here, who, deliveries.Changes(state="paused"))
+            deliveries.change(name, id, here, who, _changes("paused"))
         case "resume":
-            deliveries.change(name, id, here, who, deliveries.Changes(state="active"))
+            deliveries.change(name, id, here, who, _changes("active"))
         case "replay":
             deliveries.replay(name, id, here, who, deliveries.Replay(message=message or None))
         case "remove":
@@ -83,17 +83,25 @@ def _wanted(given: Given) -> Wanted:
     try:
         match given.kind:
             case "webhook":
-                return deliveries.NewWebhook(kind="webhook", url=given.to)
+                asked = {"kind": given.kind, "url": given.to}
+                return deliveries.NewWebhook.model_validate(asked)
             case "mail":
-                every = given.every or None
-                return deliveries.NewMail(kind="mail", to=given.to, every=every)
+                asked = {"kind": given.kind, "to": given.to}
+                if given.every:
+                    asked["every"] = given.every
+                return deliveries.NewMail.model_validate(asked)
             case "file":
-                return deliveries.NewFile(kind="file", name=given.to)
+                asked = {"kind": given.kind, "name": given.to}
+                return deliveries.NewFile.model_validate(asked)
             case _:
                 assert_never(given.kind)
     except ValidationError as error:
         words = str(error.errors()[0]["msg"])
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", words) from error
+
+
+def _changes(state: str) -> deliveries.Changes:
+    return deliveries.Changes.model_validate({"state": state})
 
 
 def _back(name: str) -> RedirectResponse:
