@@ -102,6 +102,7 @@ class Channel:
         "ports",
         "producer",
         "routes",
+        "rows",
         "sole",
         "width",
     )
@@ -114,6 +115,7 @@ class Channel:
         self.ports: dict[Port, int] = {}
         self.sole: Port | None = None
         self.live = 0  # slots in use
+        self.rows = 0  # handed on so far, for those who look at the plan
         self._free: list[int] = []
         self._next = 0
 
@@ -163,6 +165,7 @@ class Channel:
 
     def emit(self, row: Row, members: Members) -> None:
         """Hand a row to the ports that listen to its streams."""
+        self.rows += 1
         if self.sole is not None:
             self.sole.receive(row, members)
             return
@@ -172,6 +175,7 @@ class Channel:
 
     def emit_all(self, rows: Sequence[Row], members: Members) -> None:
         """Hand on rows that end together, of the same streams."""
+        self.rows += len(rows)
         if self.sole is not None:
             self.sole.together(rows, members)
             return
@@ -180,6 +184,7 @@ class Channel:
 
     def emit_pair(self, a: Row, b: Row, members: Members) -> None:
         """Hand on a pair of rows; the concatenation is built by those who need it."""
+        self.rows += 1
         if self.sole is not None:
             self.sole.pair(a, b, members)
             return

@@ -28,6 +28,7 @@ from xscl.match import Reader, groups_of, output_of
 from xscl.network import Network
 from xscl.outlets import Published
 from xscl.pace import Laps, Pace
+from xscl.plangraph import Flow
 from xscl.pages import Pages
 from xscl.registration import Registration
 from xscl.relations import Relations
@@ -94,6 +95,7 @@ class Assembly:
         self._accepted: list[Accepted] = []
         self._results = 0  # matches of the push that was finished last
         self._pushes = 0
+        self._flow = Flow()
         self._network = Network(
             self._registry,
             self._processor,

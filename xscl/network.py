@@ -43,6 +43,7 @@ from xscl.operators.refine import Refine
 from xscl.operators.scan import XPathScan
 from xscl.outlets import Outlet, Published, Publisher, Publishing, composite_in
 from xscl.overtime import FUNCTIONS_OVER_TIME
+from xscl.plangraph import Passed
 from xscl.planner import Planned, Planner
 from xscl.relational import Relational, composite_of_row
 from xscl.results import Subscription
@@ -122,6 +123,8 @@ class Network:
         self._publishers: dict[str, Publisher] = {}
         self._tables: list[pa.Table] = []
         self._rows: list[tuple[int, Composite]] = []
+        self._entered: Counter[tuple[str, ...]] = Counter()  # documents by their streams
+        self._found: Counter[int] = Counter()  # rows of joins by template
 
     def _builders(self) -> Mapping[str, Builder]:
         def template_join(plan: Plan, wanted: Wanted, number: int) -> MOp:
@@ -292,6 +295,7 @@ class Network:
         for one in accepted:
             arrival = one.arrival
             streams = arrival.streams
+            self._entered[streams] += 1
             if streams not in entrances:
                 entrances[streams] = self._entrance(streams)
             entrance = entrances[streams]
@@ -337,7 +341,10 @@ class Network:
 
     def _take_found(self, found: pa.Table) -> None:
         """Keep the rows of those joins that are results of subscriptions, not parts of others."""
-        qids = pc.unique(found["qid"]).to_pylist()
+        counts = pc.value_counts(found["qid"])
+        qids = counts.field("values").to_pylist()
+        for qid, rows in zip(qids, counts.field("counts").to_pylist(), strict=True):
+            self._found[self._registry.row(qid).template] += rows
         wanted = [qid for qid in qids if self._received[qid]]
         if len(wanted) < len(qids):
             found = found.filter(pc.is_in(found["qid"], pa.array(wanted, pa.int32())))
@@ -382,6 +389,18 @@ class Network:
         found = set(self._joins.documents)
         self._joins.documents.clear()
         return found
+
+    def passed(self) -> Passed:
+        """Return how many rows streams, templates and m-ops have handed on so far."""
+        streams: Counter[str] = Counter()
+        for names, documents in self._entered.items():
+            for name in names:
+                streams[name] += documents
+        mops = {
+            mop.label: sum(channel.rows for channel in mop.channels())
+            for mop in self.core.plan.mops
+        }
+        return Passed(streams, self._found, mops)
 
     def waiting(self) -> set[int]:
         """Return the documents of all composites that operators over time still hold."""

@@ -60,6 +60,7 @@ class Pushing(Assembly):
         with self._changing(), paused():
             laps.end("wait")
             self._laps = laps
+            self._flow.look(self._network.passed)
             if source is not None and not self._ledger.enter(Batch(*source)):
                 return self._expand(_RESULTS.empty_table())
             self._documents.refuse_poison(poisoned)

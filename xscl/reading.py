@@ -238,7 +238,8 @@ class Reading(Subscribing):
             rows = self._store.fetch(
                 "SELECT template, count(*) FROM state.subscription GROUP BY template"
             )
-            return plan_graph(self._network.core.plan, self._registry, dict(rows))
+            graph = plan_graph(self._network.core.plan, self._registry, dict(rows))
+            return self._flow.rated(graph, self._network.passed())
 
 
 def _refuse_all_but_select(query: str) -> None:

@@ -14,9 +14,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from matplotlib.figure import Figure
+from PIL import Image
 
 Value: TypeAlias = str | int | float | bool | None
 REPEATS = 3
+COLOURS = 64
+"""Colours of a picture."""
 
 
 class ResultsDiffer(Exception):
@@ -183,6 +186,15 @@ def line(row: Row) -> str:
     return f"{left}  |  {right}"
 
 
+def save(figure: Figure, path: Path) -> None:
+    """Write a picture; one as PNG with few colours, so that it is small."""
+    figure.savefig(path)
+    if path.suffix == ".png":
+        with Image.open(path) as drawn:
+            few = drawn.convert("RGB").quantize(COLOURS)
+        few.save(path, optimize=True)
+
+
 def log_log(
     path: Path,
     panels: Sequence[tuple[str, str, Mapping[str, Sequence[tuple[float, float]]]]],
@@ -199,4 +211,4 @@ def log_log(
         if label not in ("leaves", "joins", "zipf", "hour"):
             axes.set_xscale("log")
         axes.legend()
-    figure.savefig(path)
+    save(figure, path)

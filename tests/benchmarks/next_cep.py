@@ -40,6 +40,7 @@ from tests.benchmarks.harness import (
     exponent,
     interleaved,
     require_equal,
+    save,
 )
 
 NAME = "next"
@@ -274,7 +275,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         axes.set(title=f"Figure {number}: {kind}", xlabel=across, ylabel=up)
         axes.legend()
     grid[2][2].set_axis_off()
-    figure.savefig(path)
+    save(figure, path)
 
 
 BENCHMARK = Benchmark(NAME, "rewriting of patterns, and their placement on nodes", run, plot)

@@ -13,11 +13,11 @@ import graphlay
 from lxml import etree
 
 from xscl.drawing.svg import Picture, box, element, length, line, shortened, text
-from xscl.plangraph import STREAM, TEMPLATE, PlanGraph, PlanNode
+from xscl.plangraph import SCAN, STREAM, TEMPLATE, PlanGraph, PlanNode
 
 MOST = 120
 """Nodes of a picture; of a larger plan those are drawn that have the most operators."""
-HEIGHT = 46.0
+HEIGHT = 62.0
 MARGIN = 12.0
 LONGEST = 28
 _OPTIONS = {"spacing": {"layer_gap": 40.0, "node_gap": 18.0}}
@@ -64,7 +64,8 @@ def _laid_out(graph: PlanGraph) -> graphlay.Layout:
 
 
 def _width(node: PlanNode) -> float:
-    return max(length(shortened(node.name, LONGEST)), length(_words(node))) + 28
+    lines = shortened(node.name, LONGEST), _words(node), passed(node)
+    return max(map(length, lines)) + 28
 
 
 def _words(node: PlanNode) -> str:
@@ -76,12 +77,28 @@ def _words(node: PlanNode) -> str:
     return f"{counted} · {node.note}" if node.note else counted
 
 
+def passed(node: PlanNode) -> str:
+    """Return what has passed a node: how many rows a second lately, and how many in all."""
+    unit = "documents" if node.kind in (STREAM, SCAN) else "rows"
+    if not node.rows:
+        return f"no {unit} yet"
+    return f"{rate(node.rate)}/s · {node.rows:,} {unit if node.rows > 1 else unit[:-1]}"
+
+
+def rate(per_second: float) -> str:
+    """Return a rate with two or three digits that mean something."""
+    if per_second >= 100 or per_second == 0:
+        return f"{per_second:,.0f}"
+    return f"{per_second:.1f}" if per_second >= 1 else f"{per_second:.2g}"
+
+
 def _node(node: PlanNode, x: float, y: float) -> Iterator[etree._Element]:
     width = _width(node)
     kind = {STREAM: "side", TEMPLATE: "output"}.get(node.kind, "node")
     yield box(x - width / 2, y - HEIGHT / 2, width, HEIGHT, kind, 10)
-    yield text(x, y - 4, shortened(node.name, LONGEST), "strong", "middle")
-    yield text(x, y + 13, _words(node), "soft", "middle")
+    yield text(x, y - 12, shortened(node.name, LONGEST), "strong", "middle")
+    yield text(x, y + 5, _words(node), "soft", "middle")
+    yield text(x, y + 21, passed(node), "text" if node.rate else "soft", "middle")
 
 
 def _edges(edges: list[dict[str, Any]], moved: tuple[float, float]) -> Iterator[etree._Element]:

@@ -18,6 +18,8 @@ CHARACTER = 7.3
 """The width of a character of a label."""
 LINE = 18.0
 """The height of a line of text."""
+SMALL = 500.0
+"""Pictures up to this width may be made smaller where there is less room: they stay readable."""
 
 STYLE = """
 svg { background: #fff; font: 12px ui-monospace, "DejaVu Sans Mono", monospace }
@@ -56,6 +58,8 @@ class Picture:
             {"viewBox": f"0 0 {self.width:.0f} {self.height:.0f}", "role": "img", **size},
             nsmap=_PREFIXES,
         )
+        if self.width <= SMALL:
+            root.set("class", "d-small")
         root.append(element("title", self.title))
         if alone:
             root.append(element("style", STYLE))

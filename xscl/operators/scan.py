@@ -57,6 +57,7 @@ class XPathScan(MOp):
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a document in."""
+        self._output.rows += 1  # what it hands on are the witnesses of as many documents
         self._arrivals.append(cast(Arrival, row[VALUES]))
         self._batch.touch(self)
 

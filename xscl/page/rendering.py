@@ -46,7 +46,7 @@ def _picture(picture: Picture) -> Markup:
     return Markup(picture.svg())
 
 
-def _when(ticks: int | None) -> str:
+def when(ticks: int | None) -> str:
     """Return a time as people read it, in UTC; "never" for none."""
     if ticks is None:
         return "never"
@@ -71,7 +71,7 @@ _TEMPLATES = Environment(
     lstrip_blocks=True,
 )
 _TEMPLATES.filters.update(
-    picture=_picture, when=_when, moment=moment, counted=_counted, duration=duration
+    picture=_picture, when=when, moment=moment, counted=_counted, duration=duration
 )
 _TEMPLATES.globals.update(views=VIEWS, themes=THEMES)
 

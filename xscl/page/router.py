@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from xscl.page.views import (
+    deliveries,
     editing,
     following,
     gallery,
@@ -21,6 +22,7 @@ for view in (
     matches,
     editing,
     subscriptions,
+    deliveries,
     following,
     witnesses,
     plan,

@@ -10,7 +10,7 @@ import xscl
 from xscl.drawing import draw_plan
 from xscl.drawing.plans import MOST, largest
 from xscl.drawing.svg import NAMESPACE
-from xscl.plangraph import PlanGraph, PlanNode
+from xscl.plangraph import LOOK, OVER, Flow, Passed, PlanGraph, PlanNode
 from xscl.samples import subscriptions
 
 
@@ -46,3 +46,51 @@ def test_of_a_large_plan_the_largest_part_is_drawn() -> None:
     part = largest(graph)
     assert [node.name for node in part.nodes] == [f"n{i}" for i in range(4 * MOST, 5 * MOST)]
     assert len(part.edges) == MOST - 1
+
+
+def test_nodes_say_what_has_passed_them() -> None:
+    engine = xscl.Engine()
+    engine.subscribe("pair", "S//a[./t->t] FOLLOWED BY{t = u, 1 h} S//b[./t->u] PUBLISH pairs")
+    engine.subscribe("next", "pairs//a->x NEXT S//b->y")
+    assert all(node.rows == 0 == node.rate for node in engine.plan().nodes)
+    for number, text in enumerate(("<a><t>1</t></a>", "<b><t>1</t></b>", "<b><t>1</t></b>")):
+        engine.push(xscl.Document("S", f"d{number}", number * 1_000_000, text.encode()))
+    engine.flush()
+    rows = {node.name: node.rows for node in engine.plan().nodes}
+    by_kind = {node.kind: node.rows for node in engine.plan().nodes}
+    assert (rows["S"], rows["pairs"]) == (3, 2)
+    assert rows["template 1"] >= 2
+    assert by_kind["sequence"] == 1
+    assert all(node.rate > 0 for node in engine.plan().nodes if node.rows)
+
+
+def test_rates_are_those_of_the_last_minute() -> None:
+    now, rows = 1_000.0, 0
+    flow = Flow(lambda: now)
+    graph = PlanGraph((PlanNode("S", "stream"),), ())
+
+    def passed() -> Passed:
+        return Passed({"S": rows}, {}, {})
+
+    def rate() -> float:
+        return flow.rated(graph, passed()).nodes[0].rate
+
+    def push(documents: int) -> None:
+        nonlocal rows
+        flow.look(passed)
+        rows += documents
+
+    assert rate() == 0
+    push(30)
+    now += 30
+    assert rate() == 1
+    push(30)
+    now += 30
+    assert rate() == 1
+    now += OVER + LOOK
+    assert rate() == 0
+    push(120)
+    assert rate() == 2
+    now += LOOK / 2
+    push(60)
+    assert rate() == 3

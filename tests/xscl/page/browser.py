@@ -12,7 +12,6 @@ from typing import Any
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -28,6 +27,11 @@ _FLAGS = (
     "--disable-background-networking",
     "--hide-scrollbars",
 )
+_TAB = {"key": "Tab", "code": "Tab", "windowsVirtualKeyCode": 9}
+_FOCUSED = """
+const focused = document.activeElement;
+return [focused.matches(":focus-visible"), focused.matches(arguments[0])];
+"""
 _SHIFTS = """
 window.shifts = [];
 new PerformanceObserver((list) => {
@@ -86,7 +90,11 @@ class Browser:
 
     def until(self, check: Callable[[], object]) -> None:
         """Return when something has come true."""
-        WebDriverWait(self.chrome, PATIENCE, poll_frequency=0.05).until(lambda _: check())
+        self.wait(check, PATIENCE)
+
+    def wait(self, check: Callable[[], object], seconds: float) -> None:
+        """Return when something has come true, which may take so many seconds."""
+        WebDriverWait(self.chrome, seconds, poll_frequency=0.05).until(lambda _: check())
 
     def press(self, *keys: str) -> None:
         """Press keys where the focus is."""
@@ -95,11 +103,12 @@ class Browser:
     def tab_to(self, selector: str, most: int = 80) -> WebElement:
         """Go by the tabulator to an element; each stop on the way has to show that it is one."""
         for _ in range(most):
-            self.press(Keys.TAB)
-            focused = self.chrome.switch_to.active_element
-            assert self.run("return document.activeElement.matches(':focus-visible')")
-            if self.run("return document.activeElement.matches(arguments[0])", selector):
-                return focused
+            for kind in ("rawKeyDown", "keyUp"):
+                self.chrome.execute_cdp_cmd("Input.dispatchKeyEvent", {"type": kind, **_TAB})
+            visible, reached = self.run(_FOCUSED, selector)
+            assert visible
+            if reached:
+                return self.chrome.switch_to.active_element
         raise AssertionError(f"{selector} is not reached by the keyboard")
 
     def run(self, script: str, *arguments: object) -> Any:

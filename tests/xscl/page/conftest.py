@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from tests.xscl.page.browser import Browser, chromium, missing
 from tests.xscl.page.shown import Shop
 from tests.xscl.service.conftest import serving
+from xscl.following import Fetching
 from xscl.home import Home
 
 
@@ -24,10 +26,18 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
+def deaf() -> Iterator[str]:
+    """An address and port of this machine where nobody answers."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+
+
+@pytest.fixture(scope="session")
+def shop(tmp_path_factory: pytest.TempPathFactory, deaf: str) -> Iterator[Shop]:
     """A service with some subscriptions and matches, for tests that only read."""
     home = Home(tmp_path_factory.mktemp("shop") / "data")
-    with serving(home) as running, running.client() as client:
+    with serving(home, fetching=Fetching((deaf,))) as running, running.client() as client:
         made = Shop(running.address, client)
         made.fill()
         yield made

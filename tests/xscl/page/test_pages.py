@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -175,6 +177,70 @@ def test_a_secret_address_is_shown_once_and_can_be_revoked(shop: Shop) -> None:
     (name,) = parsed(page).xpath("//input[@name='id']/@value")
     shop.client.post("/subscriptions/address/revoke", data={"name": "tricky", "id": name})
     assert shop.client.get(address).status_code == 404
+
+
+def test_matches_are_brought_to_a_file_that_is_added_on_the_page(shop: Shop) -> None:
+    shop.subscribe("brought", "brought//a->x")
+    form = {"name": "brought", "kind": "file", "to": "brought.jsonl"}
+    added = shop.client.post("/subscriptions/endpoint/add", data=form)
+    assert added.headers["location"] == "/subscriptions/brought#deliveries"
+    shop.push("brought", b"<a/>", "brought1", int(time.time() * 1e6))
+    eventually(lambda: "Has all there is" in _deliveries(shop, "brought").text_content())
+    shown = _deliveries(shop, "brought")
+    assert "file to brought.jsonl" in shown.text_content()
+    (id,) = shown.xpath(".//form[contains(@action, 'change')]/input[@name='id']/@value")
+    for deed, state in (("pause", "paused"), ("resume", "active")):
+        _change(shop, "brought", id, deed)
+        assert _deliveries(shop, "brought").xpath(f".//*[contains(@class, 'state-{state}')]")
+    _change(shop, "brought", id, "remove")
+    assert "Nowhere yet" in _deliveries(shop, "brought").text_content()
+
+
+def test_the_secret_of_a_webhook_is_shown_once_and_what_it_refuses_is_listed(
+    shop: Shop, deaf: str
+) -> None:
+    shop.subscribe("hooked", "hooked//a->x")
+    form = {"name": "hooked", "kind": "webhook", "to": f"http://{deaf}/hook"}
+    made = shop.client.post("/subscriptions/endpoint/add", data=form).text
+    (secret,) = re.findall(r"whsec_[\w+/=]+", made)
+    assert secret not in _deliveries(shop, "hooked").text_content()
+    shop.push("hooked", b"<a/>", "hooked1", int(time.time() * 1e6))
+    eventually(lambda: "1 failure in a row" in _deliveries(shop, "hooked").text_content())
+    (id,) = _deliveries(shop, "hooked").xpath(".//form[@class='actions']/input[@name='id']/@value")
+    again = _change(shop, "hooked", id, "rotate").text
+    (other,) = re.findall(r"whsec_[\w+/=]+", again)
+    assert other != secret
+    _change(shop, "hooked", id, "remove")
+
+
+@pytest.mark.parametrize(
+    ("kind", "to", "says"),
+    [
+        ("webhook", "javascript:alert(1)", "http"),
+        ("webhook", "http://169.254.169.254/latest", "169.254.169.254"),
+        ("mail", "a@example.org, b@example.org", "not one mail address"),
+        ("file", "../secrets.json", "a plain name"),
+        ("file", "x" * 200, "100 characters"),
+    ],
+)
+def test_what_is_no_place_to_deliver_to_is_told_beside_it(
+    shop: Shop, kind: str, to: str, says: str
+) -> None:
+    form = {"name": "tricky", "kind": kind, "to": to}
+    answer = shop.client.post("/subscriptions/endpoint/add", data=form)
+    assert answer.status_code in (403, 422)
+    page = parsed(answer.text)
+    assert says in page.xpath("string(//*[@id='deliveries']//*[@id='problem'])")
+    assert page.xpath("//input[@id='to']/@value") == [to]
+
+
+def _deliveries(shop: Shop, name: str) -> Any:
+    return parsed(shop.client.get(f"/subscriptions/{name}").text).get_element_by_id("deliveries")
+
+
+def _change(shop: Shop, name: str, id: str, deed: str) -> httpx.Response:
+    form = {"name": name, "id": id, "do": deed}
+    return shop.client.post("/subscriptions/endpoint/change", data=form)
 
 
 def test_a_chart_is_drawn_of_two_columns_of_numbers(shop: Shop) -> None:

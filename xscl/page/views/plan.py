@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse
 
 from xscl.drawing import draw_plan
-from xscl.drawing.plans import MOST, largest
+from xscl.drawing.plans import MOST, largest, rate
 from xscl.page.problems import PageRoute
 from xscl.page.rendering import page
 from xscl.service.dependencies import Here, TheOperator
@@ -18,10 +18,12 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 def plan(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
     """Return the page of the plan; of a large one the largest part is shown."""
     graph = here.engine.plan().renamed(here.accounts.called)
-    caption = "From the streams, on the left, to what finds matches."
+    caption = (
+        "From the streams, on the left, to what finds matches; rates are those of the last minute."
+    )
     if len(graph.nodes) > MOST:
         caption = f"The {MOST} largest of {len(graph.nodes):,} nodes."
-    nodes = sorted(largest(graph).nodes, key=lambda node: -node.operators)
+    nodes = sorted(largest(graph).nodes, key=lambda node: (-node.rate, -node.rows, -node.operators))
     return page(
         request,
         "plan.html",
@@ -29,5 +31,6 @@ def plan(request: Request, here: Here, who: TheOperator) -> HTMLResponse:
         graph=graph,
         nodes=nodes,
         drawn=draw_plan(graph),
+        rate=rate,
         caption=caption,
     )

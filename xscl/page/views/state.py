@@ -14,7 +14,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from xscl.instants import ticks_of_time
 from xscl.page.links import on_site
 from xscl.page.problems import PageRoute
-from xscl.page.rendering import THEME, THEMES, page, static
+from xscl.page.rendering import THEME, THEMES, page, static, when
 from xscl.service.dependencies import Here, TheOperator
 from xscl.service.problems import not_found
 
@@ -64,7 +64,7 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("Documents late", f"{late:,}", "behind the watermark", late > 0)
     yield Figure("Texts kept", f"{of['texts']:,}", f"{of['text_bytes'] / 1e6:,.1f} MB")
     if of["clock"] is not None:
-        yield Figure("Clock", of["clock"], "the latest time among documents")
+        yield Figure("Clock", when(ticks_of_time(of["clock"])), "the latest time among documents")
 
 
 @router.post("/theme")

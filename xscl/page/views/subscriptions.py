@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Annotated
@@ -10,22 +11,27 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from feeds.times import SECOND
 from xscl.compile import compile_query
+from xscl.delivery.endpoint import Kind
 from xscl.drawing import Picture, draw_query
-from xscl.page.problems import PageRoute
+from xscl.page.problems import PageRoute, Told
 from xscl.page.rendering import page
 from xscl.page.views.matches import cards
 from xscl.results import XSCL
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.routes import subscriptions, syndication
+from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import unsubscribe
+from xscl.words import duration
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 LIMIT = 50
 MATCHES = 5
+LETTERS = 20
+"""Refused messages of an endpoint that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,32 @@ class Row:
     language: str
     publish: str | None
     sharers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where matches are delivered: what the API shows, in words, and the last that it refused.
+
+    `behind` says that there is something that it has not looked at yet.
+    """
+
+    shown: deliveries.ShownEndpoint
+    to: str
+    behind: bool
+    every: str
+    letters: list[deliveries.ShownLetter]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What was written into the form for deliveries, shown again beside what is wrong with it."""
+
+    kind: Kind = "webhook"
+    to: str = ""
+    every: str = ""
+
+
+NOTHING = Given()
 
 
 @router.get("/subscriptions")
@@ -92,6 +124,20 @@ def _rows(here: Installation, who: Account, q: str, after: str) -> tuple[int, li
 @router.get("/subscriptions/{name:path}")
 def one(request: Request, here: Here, who: Who, name: str) -> HTMLResponse:
     """Return the page of a subscription."""
+    return show(request, here, who, name)
+
+
+def show(
+    request: Request,
+    here: Installation,
+    who: Account,
+    name: str,
+    *,
+    status: int = HTTPStatus.OK,
+    wrong: Told | None = None,
+    given: Given = NOTHING,
+) -> HTMLResponse:
+    """Return the page of a subscription; `wrong` is a problem with the delivery `given`."""
     found = subscriptions.existing(here, who, name)
     shown = subscriptions.shown(here, who, found)
     last = here.engine.matches_of(found.name, limit=MATCHES, newest_first=True)
@@ -99,13 +145,29 @@ def one(request: Request, here: Here, who: Who, name: str) -> HTMLResponse:
         request,
         "subscription.html",
         who,
+        status=status,
+        name=name,
         one=shown,
         drawn=drawing(shown.query) if shown.language == XSCL else None,
         sharing=_sharing(here, who, found.qid, found.template),
         explained=here.engine.explain(found.name) if who.is_operator else "",
         matches=cards(who, last.matches),
         addresses=syndication.addresses(name, here, who),
+        endpoints=list(_endpoints(here, who, name)),
+        wrong=wrong,
+        given=given,
     )
+
+
+def _endpoints(here: Installation, who: Account, name: str) -> Iterator[Endpoint]:
+    """Yield where a subscription's matches are delivered."""
+    reached = here.outbox.pages.position()
+    for each in deliveries.listed(name, here, who):
+        to = each.to.get("url") or each.to.get("to") or each.to.get("name", "")
+        every = int(each.to.get("every") or 0)
+        letters = deliveries.letters(name, each.id, here, who) if each.letters else []
+        words = duration(every * SECOND) if every else ""
+        yield Endpoint(each, str(to), each.position < reached, words, letters[-LETTERS:])
 
 
 @router.post("/subscriptions/address")

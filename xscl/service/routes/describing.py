@@ -13,10 +13,13 @@ from starlette.responses import HTMLResponse
 router = APIRouter(include_in_schema=False)
 
 _STYLE = """
+html{color-scheme:light dark}
 body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
 code,pre{font:14px/1.4 ui-monospace,monospace;background:#8881;border-radius:4px}
 code{padding:.1em .3em}pre{padding:.7em;overflow:auto}
-h3{margin:2rem 0 .3rem;font-size:1rem}h3 code{margin-right:.6em}td{padding:.1em 1em .1em 0}
+h3{margin:2rem 0 .3rem;font-size:1rem}h3 code{margin-right:.6em}
+td{padding:.1em 1em .1em 0;vertical-align:top}
+p,h3,td{overflow-wrap:anywhere}td:nth-child(-n+2){overflow-wrap:normal}table{width:100%}
 """
 _SECURITY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
 
