@@ -28,8 +28,8 @@ from xscl.match import Reader, groups_of, output_of
 from xscl.network import Network
 from xscl.outlets import Published
 from xscl.pace import Laps, Pace
-from xscl.plangraph import Flow
 from xscl.pages import Pages
+from xscl.plangraph import Flow
 from xscl.registration import Registration
 from xscl.relations import Relations
 from xscl.retention import Retention
