@@ -48,7 +48,8 @@ class MadeStream(Stream):
 
     still_public: list[str] = Field(
         description="Your subscriptions that go on reading the public stream of this name, at most"
-        " 100; to have one read your own, delete it and subscribe again."
+        " 100; to have one read your own, delete it and subscribe again.",
+        examples=[["echo"]],
     )
 
 
