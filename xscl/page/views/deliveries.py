@@ -21,7 +21,7 @@ from xscl.service.routes import deliveries
 
 router = APIRouter(prefix="/subscriptions/endpoint", route_class=PageRoute, include_in_schema=False)
 
-Deed: TypeAlias = Literal["pause", "resume", "rotate", "replay", "remove"]
+Deed: TypeAlias = Literal["pause", "resume", "rotate", "replay", "remove", "confirm"]
 Name = Annotated[str, Form(max_length=500)]
 Id = Annotated[str, Form(max_length=100)]
 Wanted: TypeAlias = deliveries.NewWebhook | deliveries.NewMail | deliveries.NewFile
@@ -58,8 +58,12 @@ def change(
     id: Id,
     do: Annotated[Deed, Form()],
     message: Id = "",
+    code: Annotated[str, Form(max_length=20)] = "",
 ) -> Response:
-    """Pause, resume or remove an endpoint, replace its secret, or try its letters again."""
+    """Pause, resume, confirm or remove an endpoint, replace its secret, or replay its letters.
+
+    Without a code another one is mailed.
+    """
     match do:
         case "pause":
             deliveries.change(name, id, here, who, _changes("paused"))
@@ -67,6 +71,9 @@ def change(
             deliveries.change(name, id, here, who, _changes("active"))
         case "replay":
             deliveries.replay(name, id, here, who, deliveries.Replay(message=message or None))
+        case "confirm":
+            confirmation = deliveries.Confirmation(code=code or None)
+            deliveries.confirm(name, id, here, who, confirmation)
         case "remove":
             deliveries.delete(name, id, here, who)
         case "rotate":
