@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never, cast
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Match, Options, Rule, Schema, algebra
@@ -283,12 +283,13 @@ class Worth:
     def demand(self, wanted: set[str], more: Callable[[], None]) -> None:
         """Fail unless a third of the cases have matches and each feature occurs.
 
-        What is seldom may not have occurred by chance: then there are ``more`` cases, a few times.
+        What is seldom may not have occurred by chance: then there are ``more`` cases, a few times,
+        and others than those of the same seed.
         """
-        for _ in range(_ROUNDS):
+        for number in range(_ROUNDS):
             if 3 * self.matching >= self.cases and wanted <= set(self.features):
                 break
-            more()
+            seed(number)(more)()
         assert 3 * self.matching >= self.cases
         assert wanted <= set(self.features), wanted - set(self.features)
 

@@ -509,8 +509,8 @@ def test_what_was_committed_stays_if_the_mark_cannot_be_written(
         ("Connection Error: Connection already closed!", "the engine is closed | open it again: "),
         (
             "Out of Memory Error: failed to allocate",
-            "the store s failed: Out of Memory Error: failed to allocate | nothing of the change "
-            "was kept; if it happens again, report it with this message",
+            "there is too little memory for the store s: Out of Memory Error: failed to allocate | "
+            "nothing is lost: start it again with more; ",
         ),
     ],
 )

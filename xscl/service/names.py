@@ -35,7 +35,7 @@ def refuse_unaddressable(name: str) -> None:
     """Raise BadName for the name of a subscription that no address could have."""
     if "/" in name or name in ("", ".", ".."):
         raise BadName(
-            f"no subscription can be named {name!r}: the name stands in addresses",
+            f"{name!r} cannot be the name of a subscription: it stands in addresses",
             hint="choose one without '/'",
         )
 
