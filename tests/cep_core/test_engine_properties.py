@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, assert_never, cast
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Match, Options, Rule, Schema, algebra
@@ -42,6 +42,7 @@ from tests.cep_core.strategies import (
     programs,
     reordered_programs,
 )
+from tests.examples import MORE, until
 
 Found: TypeAlias = Counter[tuple[Any, ...]]  # (query, t0, t1, values)
 CONFIGURATIONS: dict[str, tuple[Rule, ...]] = {
@@ -263,9 +264,6 @@ FEATURES = {
 }
 
 
-_ROUNDS = 5
-
-
 class Worth:
     """Counts of cases, of those with matches, and of those with each feature."""
 
@@ -283,22 +281,18 @@ class Worth:
     def demand(self, wanted: set[str], more: Callable[[], None]) -> None:
         """Fail unless a third of the cases have matches and each feature occurs.
 
-        What is seldom may not have occurred by chance: then there are ``more`` cases, a few times,
-        and others than those of the same seed.
+        Until that holds there are ``more`` cases, a few times.
         """
-        for number in range(_ROUNDS):
-            if 3 * self.matching >= self.cases and wanted <= set(self.features):
-                break
-            seed(number)(more)()
+        until(lambda: 3 * self.matching >= self.cases and wanted <= set(self.features), more)
         assert 3 * self.matching >= self.cases
         assert wanted <= set(self.features), wanted - set(self.features)
 
 
 def holding(cases: int, shrink: bool = True) -> settings:
-    """Return the settings of a property: a failure is shown with a small case."""
+    """Return the settings of a property, whose failures are shown with a small case."""
     phases = [Phase.explicit, Phase.reuse, Phase.generate] + [Phase.shrink] * shrink
     return settings(
-        max_examples=cases,
+        max_examples=cases * MORE,
         phases=phases,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
         report_multiple_bugs=False,
@@ -308,9 +302,10 @@ def holding(cases: int, shrink: bool = True) -> settings:
 # -- properties ------------------------------------------------------------------------------
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize(
     ("latenesses", "late", "cases"),
-    [((0,), 0, 320), ((0, 0, 1, 3), 2, 350)],
+    [((0,), 0, 120), ((0, 0, 1, 3), 2, 120)],
     ids=["in order", "late"],
 )
 def test_the_engine_agrees_with_the_definitions(
@@ -330,11 +325,12 @@ def test_the_engine_agrees_with_the_definitions(
     worth.demand(FEATURES - ({"out of order"} if latenesses == (0,) else set()), agrees)
 
 
+@pytest.mark.hypothesis
 @pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_every_configuration_agrees(name: str) -> None:
     worth = Worth()
 
-    @holding(40)
+    @holding(20)
     @given(programs(latenesses=(0, 1), late=1))
     def agrees(program: Program) -> None:
         wanted = expected(program)
@@ -346,10 +342,11 @@ def test_every_configuration_agrees(name: str) -> None:
     worth.demand({"Select", "Sequence", "Iterate", "WindowAggregate", "WindowJoin"}, agrees)
 
 
+@pytest.mark.hypothesis
 def test_the_order_of_arrival_within_the_lateness_changes_nothing() -> None:
     worth = Worth()
 
-    @holding(180)
+    @holding(70)
     @given(reordered_programs(), settings_of_engines())
     def agrees(orders: tuple[Program, Program], setting: Setting) -> None:
         one, other = (sum(outputs(order, setting), Counter()) for order in orders)
@@ -381,7 +378,7 @@ def finished(program: Program) -> Found:
     return found
 
 
-@holding(100)
+@holding(40)
 @given(programs(latenesses=(0, 2), late=1, changes=False), settings_of_engines())
 def test_the_cut_into_batches_changes_nothing(program: Program, setting: Setting) -> None:
     registered = [step for step in program.steps if isinstance(step, Register)]
@@ -433,10 +430,11 @@ def test_a_snapshot_keeps_an_expression_that_reads_one_part_twice() -> None:
     assert [event.values for _, event in restored.push([Event("A", (4,), 4)])] == [(1, 2, 3)] * 2
 
 
+@pytest.mark.hypothesis
 def test_a_restored_engine_goes_on_as_if_never_stopped() -> None:
     worth = Worth()
 
-    @holding(180)
+    @holding(70)
     @given(programs(latenesses=(0, 0, 2), late=1, restores=True), settings_of_engines())
     def agrees(program: Program, setting: Setting) -> None:
         wanted = expected(program)
@@ -449,7 +447,7 @@ def test_a_restored_engine_goes_on_as_if_never_stopped() -> None:
     )
 
 
-@holding(100)
+@holding(40)
 @given(programs(latenesses=(0, 2), late=1), settings_of_engines())
 def test_nothing_is_left_when_all_queries_are_gone(program: Program, setting: Setting) -> None:
     run = Run(program, setting)

@@ -42,8 +42,11 @@ from tests.cep_core.sase_strategies import (
     companies,
     happened,
 )
+from tests.examples import MORE, until
 
-USUAL = settings(max_examples=160, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+USUAL = settings(
+    max_examples=60 * MORE, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
 EDGES = ("at the edge of the window", "simultaneous events", "a result without a further event")
 FEATURES = (
     *("any", "next", "strict", "partition", "run", "ANY", "negated start", "negated middle"),
@@ -132,6 +135,7 @@ def _inside(query: Query, place: int) -> bool:
     return any(not one.negated for one in before) and any(not one.negated for one in after)
 
 
+@pytest.mark.hypothesis
 def test_the_engine_agrees_with_the_definitions() -> None:
     seen: Counter[str] = Counter()
     tried = worth = 0
@@ -162,18 +166,18 @@ def test_the_engine_agrees_with_the_definitions() -> None:
         seen.update(features(case, expected))
 
     agrees()
-    if not all(seen[one] for one in FEATURES):
-        agrees()  # what is seldom may not have occurred
+    until(lambda: all(seen[one] for one in FEATURES), agrees)
     assert worth * 3 >= tried, f"only {worth} of {tried} cases have results"
     assert not [one for one in FEATURES if not seen[one]], seen
 
 
+@pytest.mark.hypothesis
 def test_queries_that_share_find_what_each_would_alone() -> None:
     """Queries of one skeleton have the same stacks, and see what came since their registration."""
     tried = worth = sharing = midway = 0
 
     @given(companies(), options())
-    @settings(USUAL, max_examples=70)
+    @settings(USUAL, max_examples=30 * MORE)
     def agrees(company: Company, chosen: Options) -> None:
         nonlocal tried, worth, sharing, midway
         core = Engine(1, options=chosen)
