@@ -180,7 +180,6 @@ class Processor:
 
     def _store(self, bindings: pa.Table) -> None:
         """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
-        self._registry.save()
         kept = self._registry.kept(bindings["pair"].to_numpy())
         if not kept.all():
             bindings = bindings.filter(pa.array(kept))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -132,22 +132,8 @@ class Registry:
             self._drop_template(row.template)
         return self._drop_pairs(row)
 
-    @property
-    def unsaved(self) -> int:
-        """How many rows wait to be written."""
-        return sum(map(len, self._new.values()))
-
-    @property
-    def can_wait(self) -> bool:
-        """Whether what waits to be written are joins of templates that are known already."""
-        return "state.template" not in self._new
-
     def save(self) -> None:
-        """Write what was added since the last time.
-
-        It has to be there before the database is asked for R_T or for names of pairs, and before
-        anything is written that has their numbers.
-        """
+        """Write what was added since the last time."""
         for table, rows in self._new.items():
             if len(rows) > FEW:
                 columns = list(zip(*rows, strict=True))
@@ -341,8 +327,8 @@ class Registry:
 
     # -- Restart ---------------------------------------------------------------------------
 
-    def load(self) -> None:
-        """Rebuild the index from the database; `use` says what of it is in use."""
+    def load(self, uses: Iterable[tuple[int, int]]) -> None:
+        """Rebuild the index from the database; `uses` are (qid, number of subscriptions)."""
         fetch = self._fetch
         for number, definition in fetch("SELECT id, definition FROM state.variable"):
             self._know_variable(number, definition)
@@ -358,17 +344,10 @@ class Registry:
             ):
                 pairs = tuple(numbers[:width])
                 self._know_row(qid, Row(number, pairs, operator, window, keep, apart))
+        self._uses.update(dict(uses))
         self._next_variable = max(self._definitions, default=0) + 1
         self._next_pair = max(self._pairs, default=0) + 1
         self._next_qid = max(self._rows, default=0) + 1
-
-    def has(self, qid: int) -> bool:
-        """Return whether there is such a row of R_T."""
-        return qid in self._rows
-
-    def use(self, uses: Mapping[int, int]) -> None:
-        """Count more uses of rows, by their qid."""
-        self._uses.update(uses)
 
     def _fetch(self, query: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(query).fetchall()

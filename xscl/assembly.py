@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Self
@@ -145,17 +145,8 @@ class Assembly:
             if self._pages is not None:
                 self._pages.close()
                 self._pages = None
-            if self._registry.unsaved:
-                with suppress(StoreError), self._store.transaction():  # else it is made again
-                    self._registry.save()
             self._store.close()
             self._unsettle()
-
-    def _write_registered(self) -> None:
-        """Write what registration has left for later."""
-        if self._registry.unsaved:
-            with self._changing():
-                self._registry.save()
 
     @contextmanager
     def _changing(self) -> Iterator[None]:

@@ -76,7 +76,6 @@ class Reading(Subscribing):
         with self._lock:
             self._store.expect_open()
             _refuse_all_but_select(query)
-            self._write_registered()
             with self._store.telling():
                 self._relations.refresh()
             try:
@@ -129,7 +128,6 @@ class Reading(Subscribing):
             try:
                 if locked:
                     self._store.expect_open()
-                    self._write_registered()
                 before = self._pushed
                 with store.reading():
                     store.progress("position")  # from here on the transaction sees what it sees
@@ -150,7 +148,7 @@ class Reading(Subscribing):
     def _seen(self, store: Store, pushed: Pushed | None, locked: bool) -> Look | None:
         """Return what is there; None if it cannot be told without the lock."""
         streams = self._streams.table() if locked else self._streams.at_hand
-        if pushed is None or streams is None or self._registry.unsaved:
+        if pushed is None or streams is None:
             return None
         with suppress(RuntimeError, KeyError):  # without the lock, something may have changed
             readings = self._readings.table()

@@ -3,10 +3,6 @@
 What can be refused is refused before anything changes (`compiled`, `planned`);
 the rest is called within a transaction of the engine, which rebuilds what is in
 memory from the store if it fails.
-
-What is durable at once is the text of a query.  If it is nothing but a row of an R_T that is
-there, the row and its variables are written later, with others: before anything is joined, or
-when `WAITING` rows wait.  Those that were not are made again from the texts (`plan_again`).
 """
 
 from __future__ import annotations
@@ -26,9 +22,6 @@ from xscl.shapes import Plain, Registrable, Shapes
 from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
-
-WAITING = 5_000
-"""Rows of R_T, pairs and variables that may wait to be written."""
 
 
 class Registration:
@@ -108,22 +101,16 @@ class Registration:
     ) -> None:
         """Plan queries; they see documents that arrive from `since` on."""
         for name, query in compiled:
-            self._register_one(name, query, updates, since)
+            if isinstance(query, Plain):
+                self._register_row(name, query, updates, since)
+            else:
+                self._register_planned(name, query, updates, since)
         self._subscriptions.save()
         self._numbers.save()
-        plain = all(isinstance(query, Plain) for _, query in compiled)
-        if not (plain and self._registry.can_wait) or self._registry.unsaved > WAITING:
-            self._registry.save()
         self._read_pairs()
         self.set_prompt()
         if any(self._subscriptions[name].ordered for name, _ in compiled):
             self.save_network()
-
-    def _register_one(self, name: str, query: Registrable, updates: bool, since: int) -> None:
-        if isinstance(query, Plain):
-            self._register_row(name, query, updates, since)
-        else:
-            self._register_planned(name, query, updates, since)
 
     def _register_row(self, name: str, query: Plain, updates: bool, since: int) -> None:
         """Register a query that is nothing but a row of R_T."""
@@ -159,13 +146,11 @@ class Registration:
         self._streams.refuse_late(added, before)
         self._subscriptions.save()
         self._numbers.save()
-        self._registry.save()
         self.set_prompt()
         self.save_network()
 
     def remove(self, name: str) -> None:
         """Take a subscription out, and the join state that nothing else needs."""
-        self._registry.save()
         subscription = self._subscriptions[name]
         pairs = self._network.pairs(subscription)
         for number in self._network.numbers(subscription):
@@ -199,22 +184,10 @@ class Registration:
                 compiled = self._compile(subscription.query)
                 planned = self._network.plan(compiled, subscription.since, subscription.updates)
                 self._network.attach(subscription, planned)
-        if self._subscriptions.unplaced:
-            with self._store.transaction():
-                self._place_again()
         self._read_pairs()
         self.set_prompt()
         for (snapshot,) in self._store.fetch("SELECT snapshot FROM state.core"):
             self._network.restore(snapshot)
-
-    def _place_again(self) -> None:
-        """Register those again whose rows of R_T were not written."""
-        for one in self._subscriptions.take_unplaced():
-            query = self._shapes.prepare(one.query)
-            self._register_one(one.name, query, one.updates, one.since)
-        self._subscriptions.save()
-        self._numbers.save()
-        self._registry.save()
 
     def set_prompt(self) -> None:
         """Tell the plan whether some operator over time reads what another one publishes."""

@@ -39,7 +39,6 @@ class Subscriptions:
         self._new: list[Subscription] = []
         self._next = 1
         self._outputs: dict[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...]] = {}
-        self.unplaced: list[Subscription] = []  # whose rows of R_T are not there
         self._load()
 
     def __len__(self) -> int:
@@ -180,7 +179,8 @@ class Subscriptions:
         return subscription
 
     def save(self) -> None:
-        """Write what was added since the last time; `Registry.save` does so with rows of R_T."""
+        """Write what was added since the last time."""
+        self._registry.save()
         self._store.insert("state.subscription", _table(self._new))
         self._new.clear()
 
@@ -318,28 +318,12 @@ class Subscriptions:
         return found
 
     def _load(self) -> None:
-        self._registry.load()
-        for row in self._store.fetch("SELECT * FROM state.subscription ORDER BY number"):
-            one = _from_row(*row)
-            self._next = one.number + 1
-            if one.template and not self._registry.has(one.qid):
-                self.unplaced.append(one)
-            else:
-                self._know(one)
-        self._registry.use(Counter(one.qid for one in self if one.template))
-
-    def take_unplaced(self) -> list[Subscription]:
-        """Forget, and return, those whose rows of R_T were not written: they may have others now.
-
-        Such a row has no results, as it is written before it is joined.
-        """
-        unplaced, self.unplaced = self.unplaced, []
-        if unplaced:
-            self._store.fetch(
-                "DELETE FROM state.subscription WHERE number IN (SELECT unnest(?))",
-                [[one.number for one in unplaced]],
-            )
-        return unplaced
+        rows = self._store.fetch("SELECT * FROM state.subscription ORDER BY number")
+        for row in rows:
+            self._know(_from_row(*row))
+        uses = Counter(one.qid for one in self if one.template)
+        self._registry.load(uses.items())
+        self._next = max((s.number for s in self), default=0) + 1
 
 
 def _from_row(
