@@ -149,7 +149,7 @@ def _to_5(run: Run) -> None:
 
 
 def _to_6(run: Run) -> None:
-    """Change no table: rows of R_T may be missing from here on, and are made from the texts."""
+    """Change no table: endpoints may wait to be confirmed, which no release before knows."""
 
 
 COUNTS_FROM = 3

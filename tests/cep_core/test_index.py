@@ -22,6 +22,7 @@ from cep_core.expressions import (
 )
 from cep_core.index import PredicateIndex
 from cep_core.predicates import MOST_DISJUNCTS, Definition, Shapes, normal_form
+from tests.examples import MORE
 
 NAN = float("nan")
 VALUES = st.sampled_from([None, 0, 1, 2, 2.5, NAN])
@@ -68,7 +69,7 @@ def defined(shapes: Shapes, node: Expression, binary: bool) -> Definition:
     return Definition(shape, constants(()))
 
 
-@settings(max_examples=120)
+@settings(max_examples=40 * MORE)
 @given(
     binary=st.booleans(),
     data=st.data(),

@@ -146,7 +146,7 @@ def expected(case: Case) -> Missed:
     return found
 
 
-@examples(8)
+@examples(4)
 @given(histories())
 def test_who_may_have_missed_a_document_is_told_by_the_definition(case: Case) -> None:
     with happened(case) as engine:
@@ -159,7 +159,7 @@ def by_time(events: tuple[Event, ...]) -> tuple[Event, ...]:
     return plain([e.subscription for e in events if isinstance(e, Subscribe)], documents)
 
 
-@examples(8)
+@examples(4)
 @given(cases(), st.randoms(use_true_random=False))
 def test_a_match_lost_to_the_order_of_arrival_is_told_by_its_last_document(
     case: Case, dice: random.Random

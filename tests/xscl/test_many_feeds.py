@@ -27,9 +27,10 @@ HOUR = 3_600 * SECOND
 LATE = 1 << 60
 
 
-@pytest.fixture(scope="module")
-def outlines() -> tuple[Outline, ...]:
-    return read_list((folder("feed-urls") / "smallweb.txt").read_bytes())
+@pytest.fixture(scope="module", params=[10, pytest.param(1, marks=pytest.mark.slow)])
+def outlines(request: pytest.FixtureRequest) -> tuple[Outline, ...]:
+    """Every tenth of the feeds, or all."""
+    return read_list((folder("feed-urls") / "smallweb.txt").read_bytes())[:: request.param]
 
 
 @pytest.fixture
@@ -104,7 +105,7 @@ def test_all_are_polled_within_an_hour_though_every_tenth_hangs(feeds: Feeds) ->
 def test_a_domain_with_a_thousand_feeds_holds_up_nobody(feeds: Feeds) -> None:
     domains = Counter(feed.domain for feed in feeds)
     ((largest, number),) = domains.most_common(1)
-    assert number >= 1_000
+    assert number >= sum(domains.values()) / 40
     due = feeds.next_due(LATE, (), 40_000)
     assert len(due) == len({feed.domain for feed in due}) == len(domains)
     assert largest not in {feed.domain for feed in feeds.next_due(LATE, (largest,), 40_000)}

@@ -365,6 +365,7 @@ class Shapes:
     def _forget(self, key: tuple[tuple[str, ...], Outline]) -> None:
         shape, size = self._known.pop(key)
         self._remembered.forget(shape)
+        shape.remembered = None  # who still has it must not bring it back
         self._size -= size
 
 

@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from lxml import etree
 
+from feeds.documents import Document
 from tests.xscl.xpath.patterns import (
     DERIVED,
     Asked,
@@ -18,6 +19,7 @@ from tests.xscl.xpath.patterns import (
     pair_of,
     reworded,
 )
+from xscl.engine import Engine
 from xscl.language.unparse import unparse
 from xscl.xpath import index, nfa, rows, shape, shred, substrings, transitions
 from xscl.xpath.artefact import packed, unpacked
@@ -162,3 +164,13 @@ def test_an_automaton_elsewhere_finds_the_same() -> None:
         for automaton, asked, arrivals in history(seed):
             other = Automaton.of(unpacked(packed(automaton.parts())))
             assert found(other, arrivals) == wanted(asked, arrivals)
+
+
+def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shape, "BUDGET", 5)
+    with Engine() as engine:
+        engine.subscribe("s", 'S//i->a[./k = "x"][./t->t] JOIN{t=u, 2 d} S//i->b[./t->u]')
+        for day in range(6):
+            engine.push(Document("S", f"d{day}", day, b"<i><k>x</k><t>%d</t></i>" % day))
+        shapes = engine._network.automaton.shapes
+        assert (len(shapes._known), len(shapes._remembered._known)) == (0, 0)
