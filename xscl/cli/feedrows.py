@@ -146,8 +146,9 @@ def first_poll(one: Row, *, is_served: bool) -> str:
         )
     if one["polls"]:
         return (
-            f"it has {one['items']} items now, which are history: what comes is joined with them,"
-            " and 'xscl try' finds matches among them, but these are not announced"
+            f"it has {one['items']} items now, which are history: subscriptions that are there join"
+            " what comes with them, later ones if made with --since; 'xscl try' finds matches among"
+            " them, which are not announced"
         )
     if is_served:
         return f"it is being polled: 'xscl feeds show {one['stream']}' says how that went"

@@ -173,4 +173,5 @@ def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.M
         for day in range(6):
             engine.push(Document("S", f"d{day}", day, b"<i><k>x</k><t>%d</t></i>" % day))
         shapes = engine._network.automaton.shapes
+        assert isinstance(shapes, shape.Shapes)
         assert (len(shapes._known), len(shapes._remembered._known)) == (0, 0)
