@@ -73,6 +73,7 @@ class Registration:
         self._subscriptions.refuse_taken(name, others)
         query = self._shapes.prepare(text)
         self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
+        self._streams.refuse_publisher(name, query.publish)
         return query
 
     def planned(self, name: str, text: str, language: str, updates: bool, since: int) -> Query:
@@ -89,6 +90,7 @@ class Registration:
             self._subscriptions.refuse_publisher(
                 name, query.compiled.reads, query.publishes, relational=True
             )
+            self._streams.refuse_publisher(name, query.publishes)
         except XsclError:
             self._network.relational.remove(name)
             raise

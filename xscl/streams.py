@@ -213,21 +213,18 @@ class Streams:
         self._table_for = state
         return self._table
 
-    def refuse_late(self, publisher: Subscription, before: int) -> None:
-        """Raise if a new publisher makes a stream later than its readers have been told.
-
-        Or if the items of feeds are on that stream.
-        """
-        stream = publisher.publish
-        if stream is None:
-            return
-        if stream == EVERYTHING or self._has_feeds(stream):
+    def refuse_publisher(self, name: str, stream: str | None) -> None:
+        """Raise if the items of feeds are on the stream that a query would publish."""
+        if stream is not None and (stream == EVERYTHING or self._has_feeds(stream)):
             raise StreamInUse(
-                f"{publisher.name!r} would publish the stream {stream!r}, which has the items of"
-                " feeds",
+                f"{name!r} would publish the stream {stream!r}, which has the items of feeds",
                 hint="publish under another name",
             )
-        if not self._subscriptions.readers(stream):
+
+    def refuse_late(self, publisher: Subscription, before: int) -> None:
+        """Raise if a new publisher makes a stream later than its readers have been told."""
+        stream = publisher.publish
+        if stream is None or not self._subscriptions.readers(stream):
             return
         if self.lateness(stream) > before:
             raise StreamInUse(
