@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 IN_CI = os.environ.get("CI") == "true"
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
-# No deadline: the first engine of a process and a busy machine take longer than any useful one.
+# No deadline: the first engine of a process takes longer than any useful one.
 settings.register_profile("dev", deadline=None, max_examples=USUAL * MORE)
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if IN_CI else "dev")
@@ -46,6 +46,12 @@ TOGETHER = {
 
 WHOLE_MODULES = ("/xscl/service/", "/xscl/page/", "/xscl/usersql/", "/test_cli_remote.py::")
 """Tests of which those of a module share a service, and what they find there."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Have one process more than cores: many tests wait for processes, disks and sockets."""
+    return (os.cpu_count() or 1) + 1
 
 
 @pytest.hookimpl(optionalhook=True)
