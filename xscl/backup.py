@@ -24,8 +24,9 @@ import json
 import os
 import re
 import tarfile
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -47,6 +48,7 @@ _STORE = (DATABASE, f"{DATABASE}.wal")  # whatever the names of the files are
 _FORMAT = 1
 _NAME = re.compile(r"state\.duckdb(\.wal)?|spool/(latest|[0-9]{12}\.arrow)")
 _PIECE = 1 << 20
+_AHEAD = 128  # segments that are open at the same time
 _LARGEST_MANIFEST = 1 << 26
 
 
@@ -101,19 +103,23 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
     target = target.absolute()
     refuse_other(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-    position = Ledger(store).segment  # before the copy: what is consumed meanwhile is in both
+    with_spool = spool is not None and spool.is_dir()
+    waiting = _Waiting(spool if with_spool else None)
     try:
-        with _created(temporary) as file, store.at_rest() as (seen, parts):
+        with (
+            _created(temporary) as file,
+            closing(waiting),
+            store.at_rest(waiting.begin) as (seen, parts),
+        ):
             with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
                 members = list(_add_store(archive, parts))
-                if spool is not None and spool.is_dir():
-                    members.extend(_add_spool(archive, spool, position))
+                members.extend(waiting.add(archive))
                 backup = Backup(
                     _release(),
                     VERSION,
                     seen.store,
                     seen.commits,
-                    position,
+                    waiting.position,
                     datetime.now(UTC).isoformat(timespec="seconds"),
                     tuple(members),
                 )
@@ -218,15 +224,61 @@ def _add_store(archive: tarfile.TarFile, parts: Sequence[Part]) -> Iterator[Memb
         yield _add(archive, name, _Slice(part), part.size)
 
 
-def _add_spool(archive: tarfile.TarFile, directory: Path, position: int) -> Iterator[Member]:
-    spool = Spool(directory, read_only=True)
-    latest = spool.latest()
-    for number in spool.numbers(min(position, latest)):
-        name = f"{number:012d}.arrow"
-        with (directory / name).open("rb") as file:
-            yield _add(archive, f"{SPOOL}/{name}", file, os.fstat(file.fileno()).st_size)
-    text = f"{latest}\n".encode()
-    yield _add(archive, f"{SPOOL}/latest", io.BytesIO(text), len(text))
+class _Waiting:
+    """The segments that a store has not consumed, at the instant of a backup.
+
+    While they are written the store may consume them, and then the oldest are deleted first.  So
+    the next ones are open from that instant on, and a file that is deleted is read to its end.
+    """
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        self._numbers: list[int] = []
+        self._latest = 0
+        self._ahead: deque[tuple[str, IO[bytes]]] = deque()
+        self.position = 0
+
+    def begin(self, store: Store) -> None:
+        """Note which they are, while nobody commits."""
+        self.position = Ledger(store).segment
+        if self._directory is None:
+            return
+        spool = Spool(self._directory, read_only=True)
+        self._latest = spool.latest()
+        after = min(self.position, self._latest)
+        self._numbers = [n for n in spool.numbers(after) if n <= self._latest][::-1]
+        self._open()
+
+    def add(self, archive: tarfile.TarFile) -> Iterator[Member]:
+        """Write them; raises BackupError for one that was deleted before it was open."""
+        if self._directory is None:
+            return
+        while self._ahead:
+            name, file = self._ahead.popleft()
+            with file:
+                size = os.fstat(file.fileno()).st_size
+                yield _add(archive, f"{SPOOL}/{name}", file, size)
+            self._open()
+        text = f"{self._latest}\n".encode()
+        yield _add(archive, f"{SPOOL}/latest", io.BytesIO(text), len(text))
+
+    def close(self) -> None:
+        """Close what is open; nothing can be added any more."""
+        self._numbers = []
+        while self._ahead:
+            self._ahead.popleft()[1].close()
+
+    def _open(self) -> None:
+        assert self._directory is not None
+        while self._numbers and len(self._ahead) < _AHEAD:
+            name = f"{self._numbers.pop():012d}.arrow"
+            try:
+                self._ahead.append((name, (self._directory / name).open("rb")))
+            except FileNotFoundError as error:
+                raise BackupError(
+                    f"the segment {name} of the spool was deleted before it was copied",
+                    hint="try again: the service consumes documents faster than they are copied",
+                ) from error
 
 
 def _add_manifest(archive: tarfile.TarFile, backup: Backup) -> None:

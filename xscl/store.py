@@ -16,7 +16,7 @@ from __future__ import annotations
 import copy
 import logging
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -352,11 +352,14 @@ class Store:
         return other
 
     @contextmanager
-    def at_rest(self) -> Iterator[tuple[Seen, tuple[Part, ...]]]:
+    def at_rest(
+        self, between: Callable[[Store], None] = lambda store: None
+    ) -> Iterator[tuple[Seen, tuple[Part, ...]]]:
         """Yield the files as they are between two commits; others may go on committing.
 
         A commit appends to the log, and only a checkpoint writes what is there to the
-        database, so none is made while the block runs.
+        database, so none is made while the block runs.  `between` is called before it, when
+        nobody commits, with a connection that sees just what is in the files.
         """
         file = self._file
         if file is None or file.mark is None:
@@ -368,6 +371,7 @@ class Store:
                 with ExitStack() as stack:
                     with file.mark.lock:
                         seen, parts = other.seen(), stack.enter_context(file.parts())
+                        between(other)
                     yield seen, parts
             finally:
                 other.fetch(f"SET checkpoint_threshold = '{before}'")

@@ -19,6 +19,7 @@ import pytest
 
 import xscl
 from feeds.spool import Spool
+from xscl import backup as backup_module
 from xscl import migrations
 from xscl import store as store_module
 from xscl.backup import MANIFEST, Backup, back_up, read_backup
@@ -140,6 +141,38 @@ def test_while_another_thread_pushes(home: Home, tmp_path: Path) -> None:
             rows = engine.sql("SELECT count(*) AS n FROM documents WHERE id LIKE 'd%.%'")
             assert rows.to_pylist() == [{"n": 3 * (count - 2)}]
             engine.push(batch(count))
+
+
+@pytest.mark.parametrize("ahead", [9, 1])
+def test_segments_that_are_deleted_while_the_store_is_copied(
+    home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    """Those that were open are read to their end; of the others the backup is refused."""
+    home.create()
+    target = tmp_path / "backup.tar"
+    with xscl.Engine(home.database) as engine, Spool(home.spool) as spool:
+        engine.subscribe("next", SUBSCRIPTIONS["next"])
+        for number in range(4):
+            spool.append(batch(number), number)
+        copying = backup_module._add_store
+
+        def consumed_meanwhile(*given: Any) -> Any:
+            yield from copying(*given)
+            DirectConsumer(spool, EngineSink(engine)).run_once()
+            assert spool.forget(3) == 3
+
+        monkeypatch.setattr(backup_module, "_add_store", consumed_meanwhile)
+        monkeypatch.setattr(backup_module, "_AHEAD", ahead)
+        with closing(engine.store()) as store:
+            if ahead == 1:
+                with pytest.raises(BackupError, match="was deleted before it was copied"):
+                    back_up(store, target, home.spool)
+                assert not target.exists()
+                return
+            made = back_up(store, target, home.spool)
+    assert [int(Path(name).stem) for name in made.segments] == [1, 2, 3, 4]
+    assert made.position == 0
+    assert read_backup(target) == made
 
 
 def test_the_file_is_private_and_replaced_as_a_whole(home: Home, tmp_path: Path) -> None:
