@@ -82,12 +82,16 @@ def mail_server(url: str) -> MailServer:
 
 @dataclass(frozen=True, slots=True)
 class MailSender:
-    """Mails messages to one address; `wait` counts a mail and says when there are too many."""
+    """Mails messages to one address; `wait` counts a mail and says when there are too many.
+
+    `give_back` counts one no more, which was not sent.
+    """
 
     server: MailServer | None
     to: str
     every: float = 0.0
     wait: Callable[[], float | None] = lambda: None
+    give_back: Callable[[], None] = lambda: None
 
     @property
     def most(self) -> int:
@@ -105,10 +109,16 @@ class MailSender:
         seconds = self.wait()
         if seconds is not None:
             return Later(seconds, "no more mails today: that is all you may have in a day")
-        mail = mail_of(messages, self.server.sender, self.to)
+        outcome = await self._sent(self.server, messages)
+        if not isinstance(outcome, Delivered):
+            self.give_back()
+        return outcome
+
+    async def _sent(self, server: MailServer, messages: Sequence[Message]) -> Outcome:
+        mail = mail_of(messages, server.sender, self.to)
         try:
             async with asyncio.timeout(SECONDS):
-                work = functools.partial(hand_over, self.server, mail, SECONDS)
+                work = functools.partial(hand_over, server, mail, SECONDS)
                 return await asyncio.wrap_future(_threads().submit(work))
         except TimeoutError:
             return Failed(f"the mail server did not take the mail within {SECONDS:g} s")

@@ -37,6 +37,13 @@ class MailLimit:
             self._sent[user] += 1
             return None
 
+    def give_back(self, subscription: str) -> None:
+        """Count a mail no more: it was not sent."""
+        user = owner_of(subscription)
+        with self._mutex:
+            self._turn(self._clock())
+            self._sent[user] = max(0, self._sent[user] - 1)
+
     def today(self, user: int) -> int:
         """Return how many mails there were for a user today."""
         with self._mutex:

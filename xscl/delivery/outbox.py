@@ -183,7 +183,8 @@ class Outbox:
                 )
             case Mail(to, every):
                 counted = partial(self.mails.take, endpoint.subscription)
-                return MailSender(self._ways.mail, to, every, counted)
+                back = partial(self.mails.give_back, endpoint.subscription)
+                return MailSender(self._ways.mail, to, every, counted, back)
             case File(name):
                 return FileSender(self._ways.files / name)
 

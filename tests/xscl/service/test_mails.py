@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
+from functools import partial
 
 import httpx
 import pytest
 
-from tests.xscl.delivery.test_files_and_mails import Post, post_office, server
+from tests.xscl.delivery.test_files_and_mails import Post, message, post_office, server
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.delivery.confirming import TRIES
+from xscl.delivery.endpoint import Delivered, Failed, Later
+from xscl.delivery.mail import MailSender
 from xscl.delivery.maillimit import MailLimit
 from xscl.home import Home
 
@@ -152,6 +156,22 @@ def test_the_next_day_begins_anew() -> None:
     now[0] += 6_400
     assert mails.today(7) == 0
     assert mails.take("_7.q") is None
+
+
+def test_a_mail_that_failed_is_not_counted(post: Post) -> None:
+    limit = MailLimit(lambda: 80_000.0)
+    limit.limit = {7: 1}.get
+    take, back = partial(limit.take, "_7.q"), partial(limit.give_back, "_7.q")
+    sender = MailSender(server(post), "nobody@example.org", wait=take, give_back=back)
+    post.refused.append("nobody@example.org")
+    for _ in range(2):
+        assert isinstance(asyncio.run(sender.send([message("one")])), Failed)
+        assert limit.today(7) == 0
+    post.refused.clear()
+    assert isinstance(asyncio.run(sender.send([message("one")])), Delivered)
+    assert limit.today(7) == 1
+    assert isinstance(asyncio.run(sender.send([message("two")])), Later)
+    assert limit.today(7) == 1
 
 
 def test_without_a_mail_server_mails_are_refused_with_what_to_do(place: Home) -> None:
