@@ -17,6 +17,8 @@ from xscl.delivery.mail import MailServer, hand_over
 
 GOOD = 86_400 * SECOND
 """Ticks for which a code is good."""
+CODES = 3
+"""Codes that a user may have mailed to one address in a day: it may be a stranger's."""
 TRIES = 5
 """Wrong codes after which another one has to be mailed."""
 SECONDS = 10.0
@@ -41,7 +43,8 @@ def mail_with(code: str, sender: str, to: str) -> EmailMessage:
         f"Somebody who uses the xscl service that mails from {sender} wants matches of a"
         " subscription\nmailed to this address. If that was you, the code is\n\n"
         f"    {code}\n\n"
-        "It is good for a day. If it was not you, do nothing: nothing more will come.\n",
+        "It is good for a day. If it was not you, do nothing: without the code no matches are"
+        f" mailed\nto you, and each of its users can have {CODES} codes a day mailed at most.\n",
         charset="utf-8",
     )
     return mail

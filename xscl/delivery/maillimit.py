@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
+from xscl.delivery.confirming import CODES
 from xscl.delivery.message import owner_of
 
 _DAY = 86_400
@@ -23,6 +24,7 @@ class MailLimit:
         self._mutex = threading.Lock()
         self._today = 0
         self._sent: Counter[int] = Counter()
+        self._codes: Counter[tuple[int, str]] = Counter()
         self.limit: Callable[[int], int | None] = lambda user: None
 
     def take(self, subscription: str) -> float | None:
@@ -44,6 +46,23 @@ class MailLimit:
             self._turn(self._clock())
             self._sent[user] = max(0, self._sent[user] - 1)
 
+    def take_code(self, subscription: str, address: str) -> bool:
+        """Count a code for a subscription's user to an address; False if there is none any more."""
+        key = owner_of(subscription), address.casefold()
+        with self._mutex:
+            self._turn(self._clock())
+            if self._codes[key] >= CODES:
+                return False
+            self._codes[key] += 1
+            return True
+
+    def give_back_code(self, subscription: str, address: str) -> None:
+        """Count a code no more: it was not mailed."""
+        key = owner_of(subscription), address.casefold()
+        with self._mutex:
+            self._turn(self._clock())
+            self._codes[key] = max(0, self._codes[key] - 1)
+
     def today(self, user: int) -> int:
         """Return how many mails there were for a user today."""
         with self._mutex:
@@ -55,3 +74,4 @@ class MailLimit:
         if today != self._today:
             self._today = today
             self._sent.clear()
+            self._codes.clear()

@@ -12,7 +12,7 @@ import pytest
 
 from tests.xscl.delivery.test_files_and_mails import Post, message, post_office, server
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
-from xscl.delivery.confirming import TRIES
+from xscl.delivery.confirming import CODES, TRIES
 from xscl.delivery.endpoint import Delivered, Failed, Later
 from xscl.delivery.mail import MailSender
 from xscl.delivery.maillimit import MailLimit
@@ -104,6 +104,27 @@ def test_a_code_cannot_be_guessed(alice: httpx.Client, post: Post) -> None:
     assert ok(alice.post(one, json={}))["state"] == "unconfirmed"
     assert len(post.mails) == 2
     assert ok(alice.post(one, json={"code": code_in(post)}))["state"] == "active"
+
+
+def test_a_stranger_has_few_codes_a_day(alice: httpx.Client, bob: httpx.Client, post: Post) -> None:
+    """However they are asked for; a code that was not mailed is none."""
+    to = "stranger@example.org"
+    wanted = {"kind": "mail", "to": to}
+    at = subscribed(alice, "pestering")
+    post.refused.append(to)
+    assert code(alice.post(at, json=wanted)) == (503, "mail_server")
+    post.refused.clear()
+    one = f"{at}/{ok(alice.post(at, json=wanted))['id']}"
+    ok(alice.post(f"{one}:confirm", json={}))
+    ok(alice.post(at, json=wanted | {"to": "Stranger@example.org"}))
+    assert len(post.mails) == CODES
+    assert code(alice.post(f"{one}:confirm", json={})) == (403, "quota_exceeded")
+    assert code(alice.post(at, json=wanted)) == (403, "quota_exceeded")
+    assert len(post.mails) == CODES
+    assert len(ok(alice.get(at))) == 2
+    his = subscribed(bob, "pestering")
+    assert ok(bob.post(his, json=wanted))["state"] == "unconfirmed"
+    assert "nothing more" not in post.mails[-1][1].get_content()
 
 
 def test_the_operator_mails_at_once(operator: httpx.Client, post: Post) -> None:

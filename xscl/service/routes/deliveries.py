@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from feeds.addresses import Refused, check
 from feeds.times import SECOND
+from xscl.delivery.confirming import CODES
 from xscl.delivery.endpoint import Endpoint, File, Mail, State, Way, Webhook, kind_of
 from xscl.delivery.endpoints import Letter
 from xscl.delivery.file import is_name
@@ -388,10 +389,19 @@ def _is_confirmed(here: Installation, who: Account, way: Way) -> bool:
 def _mail_code(here: Installation, who: Account, endpoint: Endpoint) -> None:
     """Mail a code to the address of an endpoint; raises Problem, QuotaExceeded."""
     assert isinstance(endpoint.way, Mail)
+    mails, to = here.outbox.mails, endpoint.way.to
     with here.confirming.turn(who):
-        if here.outbox.mails.take(endpoint.subscription) is not None:
-            raise QuotaExceeded(f"you have had {who.quota.mails_a_day} mails today")
-        if not here.outbox.mail_code(endpoint.id, endpoint.way.to):
+        if not mails.take_code(endpoint.subscription, to):
+            raise QuotaExceeded(f"you have had {CODES} codes mailed to that address today")
+        mailed = False
+        try:
+            if mails.take(endpoint.subscription) is not None:
+                raise QuotaExceeded(f"you have had {who.quota.mails_a_day} mails today")
+            mailed = here.outbox.mail_code(endpoint.id, to)
+        finally:
+            if not mailed:
+                mails.give_back_code(endpoint.subscription, to)
+        if not mailed:
             raise Problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,
                 "mail_server",
