@@ -189,6 +189,7 @@ def test_matches_are_brought_to_a_file_that_is_added_on_the_page(shop: Shop) -> 
     shown = _deliveries(shop, "brought")
     assert "file to brought.jsonl" in shown.text_content()
     (id,) = shown.xpath(".//form[contains(@action, 'change')]/input[@name='id']/@value")
+    assert _change(shop, "brought", id, "rotate").status_code == 422
     for deed, state in (("pause", "paused"), ("resume", "active")):
         _change(shop, "brought", id, deed)
         assert _deliveries(shop, "brought").xpath(f".//*[contains(@class, 'state-{state}')]")

@@ -77,8 +77,8 @@ def change(
         case "remove":
             deliveries.delete(name, id, here, who)
         case "rotate":
+            secret = deliveries.rotate(name, id, here, who).secret  # refuses what is no webhook
             to = deliveries.get(name, id, here, who).to["url"]
-            secret = deliveries.rotate(name, id, here, who).secret
             return page(request, "endpoint.html", who, name=name, to=to, secret=secret)
         case _:
             assert_never(do)
