@@ -108,8 +108,9 @@ class Processor:
 
     @property
     def bytes_in_memory(self) -> int:
-        """How many bytes of the join state are in memory."""
-        return 0 if self._loaded is None else self._loaded.nbytes
+        """How many bytes of the join state are in memory; any thread may ask."""
+        loaded = self._loaded  # another thread may let it go meanwhile
+        return 0 if loaded is None else loaded.nbytes
 
     def reload(self) -> int:
         """Read what is kept again, after a rollback of the caller's; return how many rows it is."""
