@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from xscl.errors import XsclError
 from xscl.results import XSCL
 from xscl.service.accounts import Account
-from xscl.service.dependencies import owner_of
+from xscl.service.dependencies import COUNTED, owner_of
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.routes.subscriptions import LONGEST_NAME, New, put, router, shown
@@ -44,7 +44,7 @@ class Shortcut:
         messages = [await receive()]
         while messages[-1].get("more_body", False):
             messages.append(await receive())
-        answer = await self._registered(name, account, messages)
+        answer = await self._registered(name, account, messages, scope)
         if answer is None:
             await self._app(scope, _again(messages, receive), send)
             return
@@ -58,7 +58,7 @@ class Shortcut:
         await send({"type": "http.response.body", "body": body})
 
     async def _registered(
-        self, name: str, account: Account, messages: list[Message]
+        self, name: str, account: Account, messages: list[Message], scope: Scope
     ) -> tuple[int, bytes] | None:
         """Return the status and the body of an answer; None if the routes have to answer."""
         here = self._here
@@ -72,6 +72,7 @@ class Shortcut:
             if not here.resolver.is_quick(account, new.query):
                 return None
             here.requests.take(account)
+            scope.setdefault("state", {})[COUNTED] = account.number
             wanted = Wanted(name, new.query, new.updates)
             found, is_new = await registered(here, account, wanted)
         except (ValidationError, XsclError, Problem):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import httpx
 import pytest
 
+from tests.xscl.service.conftest import Running, ok, token_of
 from xscl.service import shortcut
+from xscl.service.rates import Requests
 
 QUERY = 'short//a[./k="{}"]->v'
 PLACE = "/v1/subscriptions/{}"
@@ -59,3 +63,18 @@ def test_what_is_wrong_the_routes_say(
     assert answered == [False]
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_what_the_routes_have_to_say_is_counted_once(
+    running: Running, operator: httpx.Client, answered: list[bool]
+) -> None:
+    with running.client(token_of(operator, "carla")) as carla:
+        ok(carla.put("/v1/streams/short", json={}))
+        for number in range(2):
+            ok(carla.put(PLACE.format(number), json={"query": QUERY.format(number)}))
+        answered.clear()
+        with patch.object(Requests, "take", autospec=True, side_effect=Requests.take) as take:
+            other = {"query": QUERY.format("other")}
+            assert carla.put(PLACE.format(1), json=other).status_code == 409
+            assert answered == [False]
+            assert take.call_count == 1
