@@ -170,12 +170,21 @@ class ViewCache(Kept):
 
         The database has forgotten them already.
         """
-        if self.whole:
-            super().forget(keeps, clock)
-            return
-        self.clear()
+        had = not self.whole
+        super().forget(keeps, clock)
+        if had:
+            self._count_dropped()
+
+    def _count_dropped(self) -> None:
+        """Count the rows of the documents that are not in memory; none of them is read."""
+        here = self._documents["doc"].copy()
+        elsewhere = f" AND doc NOT IN ({self._lender.among(here)})" if len(here) else ""
+        counted = self._connection.sql(
+            "SELECT key, count(*) AS rows FROM state.binding WHERE key IS NOT NULL"
+            f"{elsewhere} GROUP BY key"
+        ).to_arrow_table()
         self._dropped = Dropped()
-        self._read()
+        self._dropped.change(counted["key"].to_numpy(), counted["rows"].to_numpy())
 
 
 def _fitting(sizes: Column, budget: int) -> int:

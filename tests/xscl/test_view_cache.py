@@ -78,3 +78,26 @@ def test_dropped_documents_leave_with_their_windows() -> None:
         assert [match.documents for match in found] == [("d850", "d1000")]
         kept = cache(engine)
         assert len(kept._dropped) < 400
+
+
+def test_what_is_in_memory_stays_when_a_query_leaves() -> None:
+    """Only what was dropped is counted again; a pair that nobody needs is gone from both."""
+    with xscl.Engine(kept_memory=BUDGET) as engine:
+        engine.subscribe("q", QUERY)
+        engine.subscribe("left", QUERY.replace("./u->", ".//u->"))
+        for first in range(0, 400, 100):
+            engine.push(batch(first, 100))
+        engine.push([document(400, 3)])
+        kept = cache(engine)
+        assert not kept.whole
+        here = kept._documents["doc"].tolist()
+        assert here
+        engine.unsubscribe("left")
+        assert cache(engine) is kept
+        assert kept._documents["doc"].tolist() == here
+        ((rows,),) = engine._store.fetch("SELECT count(key) FROM state.binding")
+        in_memory = int(kept._rows["valued"].sum())
+        assert 0 < in_memory < rows
+        assert kept._dropped._counts.sum() == rows - in_memory
+        found = engine.push([document(401, 5), document(402, 3)])
+        assert [m.documents for m in found] == [("d5", "d401"), ("d3", "d402"), ("d400", "d402")]
