@@ -8,9 +8,9 @@ himself, and so does who has them at a host that others use, too.
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 HEALTHY, FAILING, SAME_HOST = 512, 128, 8
 """Sendings at the same time: to those that work, to those that have failed, of a user to a host."""
@@ -24,14 +24,26 @@ class Places:
     def __init__(self) -> None:
         self._all = {False: asyncio.Semaphore(HEALTHY), True: asyncio.Semaphore(FAILING)}
         self._users: dict[tuple[int, bool], asyncio.Semaphore] = {}
-        self._hosts: defaultdict[tuple[int, str, bool], asyncio.Semaphore] = defaultdict(
-            lambda: asyncio.Semaphore(SAME_HOST)
-        )
+        self._hosts: dict[tuple[int, str, bool], asyncio.Semaphore] = {}
+        self._held: Counter[tuple[int, str, bool]] = Counter()  # by who has a place or waits
 
     @asynccontextmanager
     async def sending(self, user: int, host: str, failing: bool) -> AsyncIterator[None]:
         """Hold a place while the block runs, when there is one; `user` 0 is the operator."""
         most = (FAILING if failing else HEALTHY) // (SHARE if user else 1)
         own = self._users.setdefault((user, failing), asyncio.Semaphore(most))
-        async with self._hosts[user, host, failing], own, self._all[failing]:
-            yield
+        with self._host((user, host, failing)) as same:
+            async with same, own, self._all[failing]:
+                yield
+
+    @contextmanager
+    def _host(self, key: tuple[int, str, bool]) -> Iterator[asyncio.Semaphore]:
+        """Yield the places of a host, which are let go with the last one that uses them."""
+        places = self._hosts.setdefault(key, asyncio.Semaphore(SAME_HOST))
+        self._held[key] += 1
+        try:
+            yield places
+        finally:
+            self._held[key] -= 1
+            if not self._held[key]:
+                del self._held[key], self._hosts[key]
