@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,12 @@ def test_problems_are_described_with_codes_that_there_are(api: Mapping[str, Any]
 
 _MADE = {"not_found", "unknown_feed", "unknown_stream"}
 """Codes that are put together."""
+
+
+def test_the_example_of_a_webhook_has_nothing_that_must_be_changed(api: Mapping[str, Any]) -> None:
+    page = "".join(describing._page(api))
+    body = """-d '{"kind": "webhook", "url": "https://example.org/hook"}'"""
+    assert escape(body) in page
 
 
 def test_the_signature_of_a_webhook_is_described(api: Mapping[str, Any]) -> None:
