@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from xscl.service.problems import MEDIA_TYPE
 
 CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
-    400: ("The request cannot be understood.", ("token_in_address", "last_event_id", "feeds")),
+    400: ("The request cannot be understood.", ("token_in_address", "feeds")),
     401: ("A token is needed, or it is not known (any more).", ("unauthorized",)),
     403: (
         "You may not do this.",
@@ -42,6 +42,7 @@ CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
             "time",
             "duration",
             "every",
+            "last_event_id",
             "future",
             "url_private",
             "sql",
