@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
@@ -12,6 +13,9 @@ from fastapi import FastAPI
 
 import feeds
 import xscl
+from xscl.delivery.endpoints import UnknownEndpoint
+from xscl.errors import XsclError
+from xscl.service import problems
 from xscl.service.app import ROUTERS
 from xscl.service.description import CODES, describe
 from xscl.service.routes import describing, syndication
@@ -82,8 +86,74 @@ def test_problems_are_described_with_codes_that_there_are(api: Mapping[str, Any]
         assert [one for one in codes if f'"{one}"' not in sources and one not in _MADE] == []
 
 
-_MADE = {"not_found", "unknown_feed", "unknown_stream"}
+_MADE = {
+    *("not_found", "method_not_allowed"),
+    *("unknown_feed", "unknown_stream", "unknown_address", "unknown_user", "unknown_file"),
+}
 """Codes that are put together."""
+
+_UNTOLD = {
+    *("error", "document"),  # of roots; what is raised has another
+    *("home", "home_in_use", "pipeline", "cannot_listen"),  # of a service that does not begin
+    "fetch_unreachable",  # of a poll
+}
+
+
+def _raised() -> Iterator[tuple[str, str]]:
+    """Yield each code in the source that may be answered, with where it is."""
+    within = Path(str(xscl.__file__)).parent
+    paths = [*within.rglob("*.py"), *Path(str(feeds.__file__)).parent.rglob("*.py")]
+    for path in paths:
+        if within / "cli" in path.parents:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.ClassDef(body=body):
+                    for one in body:
+                        match one:
+                            case ast.Assign([ast.Name("code")], ast.Constant(str(code))):
+                                yield code, path.name
+                case ast.Call(ast.Name("Problem"), [_, ast.Constant(str(code)), *_]):
+                    yield code, path.name
+                case ast.Call(ast.Name("not_found"), [ast.Constant(str(what)), *_]):
+                    yield f"unknown_{what}", path.name
+                case ast.Call(
+                    ast.Name("Refused" | "MalformedDocument"), [ast.Constant(str(code)), *_]
+                ):
+                    yield code, path.name
+                case ast.Call(ast.Attribute(attr="__init__"), [ast.Constant(str(code)), *_]):
+                    if path.name == "errors.py" and code.islower() and " " not in code:
+                        yield code, path.name
+                case ast.Call(ast.Name("DocumentError"), keywords=keywords):
+                    for one in keywords:
+                        match one:
+                            case ast.keyword("reason_code", ast.Constant(str(code))):
+                                yield code, path.name
+
+
+def test_every_code_of_the_source_is_in_the_table() -> None:
+    told = {code for _, codes in CODES.values() for code in codes}
+    found = set(_raised())
+    assert {"query", "sql_not_select", "url_port", "unknown_address", "not_a_list"} < dict(
+        found
+    ).keys()
+    assert {one for one in found if one[0] not in told | _UNTOLD} == set()
+
+
+def test_a_code_stands_at_the_status_of_its_error() -> None:
+    for kind in _below(XsclError):
+        if not kind.__module__.startswith("xscl.") or kind.__module__.startswith("xscl.cli"):
+            continue
+        if kind.code in _UNTOLD or kind is UnknownEndpoint:  # routes say themselves that it is 404
+            continue
+        wanted = next(status for one, status in problems._STATUS if issubclass(kind, one))
+        assert kind.code in CODES[wanted][1], kind
+
+
+def _below(kind: type[XsclError]) -> Iterator[type[XsclError]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)
 
 
 def test_the_example_of_a_webhook_has_nothing_that_must_be_changed(api: Mapping[str, Any]) -> None:
