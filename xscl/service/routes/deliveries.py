@@ -62,7 +62,8 @@ class NewWebhook(_New):
     url: str = Field(
         max_length=4_000,
         examples=["https://example.org/hook"],
-        description="Where to POST; `https`, or an address that the operator allows.",
+        description="Where to POST: `https` or `http`; private addresses only if the operator"
+        " allows them.",
     )
     secret: str | None = Field(
         None,
