@@ -63,7 +63,7 @@ class NewWebhook(_New):
         max_length=4_000,
         examples=["https://example.org/hook"],
         description="Where to POST: `https` or `http`; private addresses only if the operator"
-        " allows them.",
+        " allows them with `xscl serve --allow-address`, to feeds and webhooks of all users.",
     )
     secret: str | None = Field(
         None,
