@@ -51,7 +51,15 @@ CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
         (
             *("invalid_request", "query", "query_not_supported", "query_too_complex", "too_long"),
             *("query_or_subscription", "subscription_name", "stream_name"),
-            *("wrong_row", "mixed_rows", "encoding", "not_a_list", "not_a_feed", "json_syntax"),
+            *(
+                "wrong_row",
+                "mixed_rows",
+                "empty_list",
+                "encoding",
+                "not_a_list",
+                "not_a_feed",
+                "json_syntax",
+            ),
             *("xml_syntax", "xml_encoding", "xml_entities"),
             *("xml_depth", "xml_size", "xml_elements"),
             *("no_stream", "name", "type", "timestamp", "time", "future", "poison"),

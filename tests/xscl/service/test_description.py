@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path
@@ -13,12 +14,14 @@ from fastapi import FastAPI
 
 import feeds
 import xscl
+from feeds.opml import read_list
 from xscl.delivery.endpoints import UnknownEndpoint
 from xscl.errors import XsclError
 from xscl.service import problems
 from xscl.service.app import ROUTERS
 from xscl.service.description import CODES, describe
-from xscl.service.routes import describing, syndication
+from xscl.service.routes import ask, describing, syndication
+from xscl.service.rows import _rows
 
 _TELLS_ENOUGH = ("examples", "example", "enum", "const", "default", "$ref")
 
@@ -160,6 +163,26 @@ def test_the_example_of_a_webhook_has_nothing_that_must_be_changed(api: Mapping[
     page = "".join(describing._page(api))
     body = """-d '{"kind": "webhook", "url": "https://example.org/hook"}'"""
     assert escape(body) in page
+
+
+def test_the_examples_of_questions_and_imports_can_be_sent(api: Mapping[str, Any]) -> None:
+    page = "".join(describing._page(api))
+    assert "export XSCL=http://" in page
+    for name in ("TryAsked", "ExplainAsked", "WhyAsked"):
+        (example,) = api["components"]["schemas"][name]["examples"]
+        kind = getattr(ask, name)
+        asked = kind.model_validate(example)
+        assert (asked.query is None) != (asked.subscription is None)
+        assert escape(json.dumps(example)) in page
+    (wanted,) = _rows(_example(api, "subscriptions", "application/x-ndjson"), "")
+    assert list(_rows(_example(api, "subscriptions", "text/csv"), "text/csv")) == [wanted]
+    (outline,) = read_list(_example(api, "feeds", "text/plain"))
+    assert [one.url for one in read_list(_example(api, "feeds", "text/x-opml"))] == [outline.url]
+
+
+def _example(api: Mapping[str, Any], what: str, kind: str) -> bytes:
+    content = api["paths"][f"/{what}:import"]["post"]["requestBody"]["content"]
+    return str(content[kind]["example"]).encode()
 
 
 def test_the_signature_of_a_webhook_is_described(api: Mapping[str, Any]) -> None:
