@@ -116,6 +116,8 @@ def _raised() -> Iterator[tuple[str, str]]:
                         match one:
                             case ast.Assign([ast.Name("code")], ast.Constant(str(code))):
                                 yield code, path.name
+                            case _:
+                                pass
                 case ast.Call(ast.Name("Problem"), [_, ast.Constant(str(code)), *_]):
                     yield code, path.name
                 case ast.Call(ast.Name("not_found"), [ast.Constant(str(what)), *_]):
@@ -128,10 +130,14 @@ def _raised() -> Iterator[tuple[str, str]]:
                     if path.name == "errors.py" and code.islower() and " " not in code:
                         yield code, path.name
                 case ast.Call(ast.Name("DocumentError"), keywords=keywords):
-                    for one in keywords:
-                        match one:
+                    for given in keywords:
+                        match given:
                             case ast.keyword("reason_code", ast.Constant(str(code))):
                                 yield code, path.name
+                            case _:
+                                pass
+                case _:
+                    pass
 
 
 def test_every_code_of_the_source_is_in_the_table() -> None:
