@@ -141,3 +141,16 @@ def test_why_called_wrongly(code: int, arguments: list[str], message: str) -> No
 def test_asking_makes_no_data_directory(arguments: list[str]) -> None:
     assert "there is no data in" in failed(1, *arguments, "--data", "elsewhere")
     assert not Path("elsewhere").exists()
+
+
+@pytest.mark.parametrize(
+    "command", [["try", "echoo"], ["explain", "echoo"], ["why", "echoo", "d1"]]
+)
+def test_a_word_that_is_no_name_is_told_to_be_taken_as_a_query(command: list[str]) -> None:
+    told = "there is no subscription of that name: 'echoo' is taken as a query"
+    assert told in xscl(*command).stderr
+
+
+@pytest.mark.parametrize("known", ["pair", "S"])
+def test_a_word_that_is_known_is_not_warned_of(known: str) -> None:
+    assert "taken as a query" not in xscl("explain", known).stderr

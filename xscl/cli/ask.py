@@ -13,7 +13,13 @@ import typer
 from xscl.cli.naming import subscriptions_like
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import complain, say, say_json
-from xscl.cli.queries import query_text, refuse_bare_duration
+from xscl.cli.queries import (
+    is_word,
+    query_text,
+    refuse_bare_duration,
+    tell_unknown_word,
+    tell_word,
+)
 from xscl.cli.remote import PAGE, Refused, Remote, reached
 from xscl.cli.run import WRITERS, Format
 from xscl.cli.told import Told
@@ -68,6 +74,7 @@ def try_query(
         place.expect()
         with place.hold("try"), Engine(place.database) as engine:
             _refuse_bare_windows(engine, text)
+            tell_unknown_word(engine, text)
             found = engine.try_query(text, since)
             total = len(found)
             for match in found:
@@ -94,6 +101,10 @@ def of_named(service: Remote, path: str, text: str, **more: Any) -> Any:
         except Refused as error:
             if error.problem != UnknownSubscription.code:
                 raise
+            if is_word(text) and all(
+                one["name"] != text.strip() for one in service.all_of("/v1/streams")
+            ):
+                tell_word(text)
     return service.ask("POST", path, json={"query": text, **more}, source=text).json()
 
 
@@ -135,6 +146,7 @@ def why(
         place.expect()
         with place.hold("why"), Engine(place.database) as engine:
             _refuse_bare_windows(engine, text)
+            tell_unknown_word(engine, text)
             read = partial(spooled, engine, directory=place.spool)
             answer = engine.why(text, *documents, read=read)
     if as_json:

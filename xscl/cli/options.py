@@ -85,7 +85,8 @@ AllowAddress: TypeAlias = Annotated[
         envvar="XSCL_ALLOW_ADDRESS",
         metavar="HOST:PORT",
         callback=_host_and_port,
-        help="A private address that feeds may be fetched from; repeatable.",
+        help="A private address that feeds may be fetched from and webhooks posted to, for every"
+        " user of a service; repeatable.",
     ),
 ]
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
-from xscl.cli.output import Misuse
+from xscl.cli.output import Misuse, complain
 from xscl.engine import Engine
 from xscl.language.parser import parse_window
 
@@ -37,13 +38,35 @@ def unknown_streams(engine: Engine, name: str) -> Iterator[str]:
 
     Nothing is known of it, while another has almost the same name.
     """
+    (reads,) = (one.reads for one in engine.subscriptions if one.name == name)
+    yield from mistyped(reads, _known_streams(engine))
+
+
+def _known_streams(engine: Engine) -> set[str]:
     rows = engine.sql(
         "SELECT stream FROM watermarks WHERE documents > 0 UNION SELECT name FROM state.stream"
         " UNION SELECT publish FROM subscriptions WHERE publish IS NOT NULL"
     ).to_pylist()
-    known = {row["stream"] for row in rows}
-    (reads,) = (one.reads for one in engine.subscriptions if one.name == name)
-    yield from mistyped(reads, known)
+    return {row["stream"] for row in rows}
+
+
+def is_word(text: str) -> bool:
+    """Whether a query is one word, as names of subscriptions are."""
+    return re.fullmatch(r"[\w.-]+", text.strip()) is not None
+
+
+def tell_word(text: str) -> None:
+    """Warn that a word is no name and is read as a query."""
+    name = text.strip()
+    complain(f"warning: there is no subscription of that name: {name!r} is taken as a query")
+
+
+def tell_unknown_word(engine: Engine, text: str) -> None:
+    """Warn of a query of one word that is neither a subscription nor a stream of the engine."""
+    if not is_word(text) or any(one.name == text for one in engine.subscriptions):
+        return
+    if text.strip() not in _known_streams(engine):
+        tell_word(text)
 
 
 def mistyped(reads: Iterable[str], known: Collection[str]) -> Iterator[str]:

@@ -21,7 +21,7 @@ from xscl.cli.ask import of_named
 from xscl.cli.naming import subscriptions_like, told_unknown
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import complain, match_row, match_text, say, say_json
-from xscl.cli.queries import query_text
+from xscl.cli.queries import query_text, tell_unknown_word
 from xscl.cli.remote import PAGE, Refused, Remote, place, reached
 from xscl.cli.told import Told
 from xscl.compile import compile_query
@@ -228,9 +228,11 @@ def explain(
             drawn = text if svg is None else _query_of(service, text)
     elif at.exists():
         with at.hold("explain"), Engine(at.database) as engine:
+            tell_unknown_word(engine, text)
             answer, drawn = engine.explain(text, sql=show_sql), _registered(engine, text)
     else:
         with Engine() as engine:
+            tell_unknown_word(engine, text)
             answer, drawn = engine.explain(text, sql=show_sql), text
     if svg is not None:
         _draw(drawn, svg)

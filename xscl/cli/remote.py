@@ -151,7 +151,8 @@ class Remote:
             except httpx.HTTPError as error:
                 raise Unreachable(
                     f"the service at {self.address} does not answer: {error or type(error)}",
-                    hint="'xscl status' says whether it runs; --url or XSCL_URL names another one",
+                    hint="is 'xscl serve' running there, on that port?"
+                    " --url or XSCL_URL names another one",
                 ) from error
             wait = answer.headers.get("retry-after", "")
             if answer.status_code not in _LATER or not wait.isdecimal() or int(wait) > 10:

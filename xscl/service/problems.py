@@ -113,6 +113,11 @@ def not_found(what: str, name: str, hint: str | None = None) -> Problem:
     )
 
 
+def empty_list(hint: str) -> Problem:
+    """Return what is answered for an import of nothing: the list was meant to come along."""
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "empty_list", "the list has no rows", hint=hint)
+
+
 def refused_address(who: Account, refused: Refused) -> Problem:
     """Return what is answered for an address that is not asked; the operator can allow it."""
     may = who.is_operator and refused.code in ("url_private", "url_port")

@@ -138,6 +138,16 @@ def test_w1_w5_what_cannot_be_delivered_to_is_refused(
     assert operator.get(f"{at}/endpoints").json() == []
 
 
+def test_a_webhook_does_not_begin_after_what_is_yet_to_come(operator: httpx.Client) -> None:
+    at = subscribed(operator, "ahead")
+    newest = made(operator, at, kind="file", name="newest.jsonl")["position"]
+    ahead = {"kind": "file", "name": "ahead.jsonl", "after": newest + 1_000}
+    refused = operator.post(f"{at}/endpoints", json=ahead)
+    assert (refused.status_code, refused.json()["code"]) == (422, "position_ahead")
+    assert "leave `after` out" in refused.json()["hint"]
+    assert made(operator, at, **ahead | {"after": newest})["position"] == newest
+
+
 def test_w8_nobody_reaches_what_is_anothers(
     running: Running, operator: httpx.Client, receiver: Receiver
 ) -> None:

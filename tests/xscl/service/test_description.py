@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import json
 from collections.abc import Iterator, Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +14,14 @@ from fastapi import FastAPI
 
 import feeds
 import xscl
+from feeds.opml import read_list
+from xscl.delivery.endpoints import UnknownEndpoint
+from xscl.errors import XsclError
+from xscl.service import problems
 from xscl.service.app import ROUTERS
 from xscl.service.description import CODES, describe
-from xscl.service.routes import describing, syndication
+from xscl.service.routes import ask, describing, syndication
+from xscl.service.rows import _rows
 
 _TELLS_ENOUGH = ("examples", "example", "enum", "const", "default", "$ref")
 
@@ -81,8 +89,106 @@ def test_problems_are_described_with_codes_that_there_are(api: Mapping[str, Any]
         assert [one for one in codes if f'"{one}"' not in sources and one not in _MADE] == []
 
 
-_MADE = {"not_found", "unknown_feed", "unknown_stream"}
+_MADE = {
+    *("not_found", "method_not_allowed"),
+    *("unknown_feed", "unknown_stream", "unknown_address", "unknown_user", "unknown_file"),
+}
 """Codes that are put together."""
+
+_UNTOLD = {
+    *("error", "document"),  # of roots; what is raised has another
+    *("home", "home_in_use", "pipeline", "cannot_listen"),  # of a service that does not begin
+    "fetch_unreachable",  # of a poll
+}
+
+
+def _raised() -> Iterator[tuple[str, str]]:
+    """Yield each code in the source that may be answered, with where it is."""
+    within = Path(str(xscl.__file__)).parent
+    paths = [*within.rglob("*.py"), *Path(str(feeds.__file__)).parent.rglob("*.py")]
+    for path in paths:
+        if within / "cli" in path.parents:
+            continue
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.ClassDef(body=body):
+                    for one in body:
+                        match one:
+                            case ast.Assign([ast.Name("code")], ast.Constant(str(code))):
+                                yield code, path.name
+                            case _:
+                                pass
+                case ast.Call(ast.Name("Problem"), [_, ast.Constant(str(code)), *_]):
+                    yield code, path.name
+                case ast.Call(ast.Name("not_found"), [ast.Constant(str(what)), *_]):
+                    yield f"unknown_{what}", path.name
+                case ast.Call(
+                    ast.Name("Refused" | "MalformedDocument"), [ast.Constant(str(code)), *_]
+                ):
+                    yield code, path.name
+                case ast.Call(ast.Attribute(attr="__init__"), [ast.Constant(str(code)), *_]):
+                    if path.name == "errors.py" and code.islower() and " " not in code:
+                        yield code, path.name
+                case ast.Call(ast.Name("DocumentError"), keywords=keywords):
+                    for given in keywords:
+                        match given:
+                            case ast.keyword("reason_code", ast.Constant(str(code))):
+                                yield code, path.name
+                            case _:
+                                pass
+                case _:
+                    pass
+
+
+def test_every_code_of_the_source_is_in_the_table() -> None:
+    told = {code for _, codes in CODES.values() for code in codes}
+    found = set(_raised())
+    assert {"query", "sql_not_select", "url_port", "unknown_address", "not_a_list"} < dict(
+        found
+    ).keys()
+    assert {one for one in found if one[0] not in told | _UNTOLD} == set()
+
+
+def test_a_code_stands_at_the_status_of_its_error() -> None:
+    for kind in _below(XsclError):
+        if not kind.__module__.startswith("xscl.") or kind.__module__.startswith("xscl.cli"):
+            continue
+        if kind.code in _UNTOLD or kind is UnknownEndpoint:  # routes say themselves that it is 404
+            continue
+        wanted = next(status for one, status in problems._STATUS if issubclass(kind, one))
+        assert kind.code in CODES[wanted][1], kind
+
+
+def _below(kind: type[XsclError]) -> Iterator[type[XsclError]]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _below(one)
+
+
+def test_the_example_of_a_webhook_has_nothing_that_must_be_changed(api: Mapping[str, Any]) -> None:
+    page = "".join(describing._page(api))
+    body = """-d '{"kind": "webhook", "url": "https://example.org/hook"}'"""
+    assert escape(body) in page
+
+
+def test_the_examples_of_questions_and_imports_can_be_sent(api: Mapping[str, Any]) -> None:
+    page = "".join(describing._page(api))
+    assert "export XSCL=http://" in page
+    for name in ("TryAsked", "ExplainAsked", "WhyAsked"):
+        (example,) = api["components"]["schemas"][name]["examples"]
+        kind = getattr(ask, name)
+        asked = kind.model_validate(example)
+        assert (asked.query is None) != (asked.subscription is None)
+        assert escape(json.dumps(example)) in page
+    (wanted,) = _rows(_example(api, "subscriptions", "application/x-ndjson"), "")
+    assert list(_rows(_example(api, "subscriptions", "text/csv"), "text/csv")) == [wanted]
+    (outline,) = read_list(_example(api, "feeds", "text/plain"))
+    assert [one.url for one in read_list(_example(api, "feeds", "text/x-opml"))] == [outline.url]
+
+
+def _example(api: Mapping[str, Any], what: str, kind: str) -> bytes:
+    content = api["paths"][f"/{what}:import"]["post"]["requestBody"]["content"]
+    return str(content[kind]["example"]).encode()
 
 
 def test_the_signature_of_a_webhook_is_described(api: Mapping[str, Any]) -> None:

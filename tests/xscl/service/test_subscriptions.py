@@ -169,3 +169,11 @@ def test_a_body_that_came_as_a_form_is_told_from_one_that_is_wrong(operator: htt
     kind = {"Content-Type": "application/json"}
     told = operator.put("/v1/subscriptions/form", content=b"[]", headers=kind).json()
     assert told["hint"] == "/docs says what this address takes"
+
+
+@pytest.mark.parametrize("what", ["subscriptions", "feeds"])
+@pytest.mark.parametrize("body", [b"", b" \n"])
+def test_an_import_of_nothing_is_refused(operator: httpx.Client, what: str, body: bytes) -> None:
+    answer = operator.post(f"/v1/{what}:import", content=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "empty_list")
+    assert "a row is" in answer.json()["hint"] or "a line" in answer.json()["hint"]

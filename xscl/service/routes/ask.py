@@ -50,6 +50,8 @@ class Asked(BaseModel):
 class TryAsked(Asked):
     """A query to try, and on what."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY, "since": "7 d"}]})
+
     since: str | None = Field(
         None,
         max_length=100,
@@ -69,11 +71,19 @@ class Tried(BaseModel):
 class ExplainAsked(Asked):
     """A query to explain."""
 
+    model_config = ConfigDict(json_schema_extra={"examples": [{"query": QUERY}]})
+
     sql: bool = Field(False, description="Show the SQL of its joins instead.")
 
 
 class WhyAsked(Asked):
     """A query and the documents of its blocks, in their order; `-` for none."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"subscription": "echo", "documents": ["order-17", "invoice-4"]}]
+        }
+    )
 
     documents: list[Annotated[str, Field(max_length=1_000)]] = Field(
         min_length=1,

@@ -46,7 +46,8 @@ class _New(BaseModel):
         None,
         ge=0,
         le=POSITION,
-        description="Begin after this position; left out: from now on.",
+        description="Begin after this position, at most that of the newest match; left out: from"
+        " now on.",
         examples=[17],
     )
 
@@ -54,17 +55,23 @@ class _New(BaseModel):
 class NewWebhook(_New):
     """A POST for each message, signed by the Standard Webhooks scheme."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"examples": [{"kind": "webhook", "url": "https://example.org/hook"}]}
+    )
+
     kind: Literal["webhook"] = Field(description="A webhook.")
     url: str = Field(
         max_length=4_000,
         examples=["https://example.org/hook"],
-        description="Where to POST; `https`, or an address that the operator allows.",
+        description="Where to POST: `https` or `http`; private addresses only if the operator"
+        " allows them with `xscl serve --allow-address`, to feeds and webhooks of all users.",
     )
     secret: str | None = Field(
         None,
         max_length=200,
-        description="whsec_ and base64; left out: one is made.",
-        examples=["whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"],
+        description="`whsec_` and the base64 of 24 to 64 bytes that only you know; left out: one is"
+        " made.",
+        examples=["whsec_BASE64"],
     )
 
 
@@ -211,6 +218,7 @@ def make(name: Name, here: Here, who: Who, new: Annotated[New, Body()]) -> MadeE
     if secret is not None and not is_secret(secret):
         raise _wrong("secret", "a secret is 'whsec_' and the base64 of 24 to 64 bytes")
     way = _way(here, who, new)
+    _refuse_ahead(here, new.after)
     with here.endpoints_lock:
         _refuse_many(here, who)
         state: State = "active" if _is_confirmed(here, who, way) else "unconfirmed"
@@ -357,6 +365,18 @@ def _way(here: Installation, who: Account, new: NewWebhook | NewMail | NewFile) 
             return File(new.name, new.history, new.grouped)
         case _:
             assert_never(new)
+
+
+def _refuse_ahead(here: Installation, after: int | None) -> None:
+    """Raise Problem for a position that no match has yet: all up to there would be left out."""
+    newest = here.outbox.pages.position()
+    if after is not None and after > newest:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "position_ahead",
+            f"after: the newest match is at position {newest}, {after} is not reached yet",
+            hint="leave `after` out to begin from now on",
+        )
 
 
 def _refuse_many(here: Installation, who: Account) -> None:

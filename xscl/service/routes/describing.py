@@ -39,6 +39,8 @@ def _page(api: Mapping[str, Any]) -> Iterator[str]:
     yield f"<h1>xscl: the API</h1><p>{escape(api['info']['summary'])} "
     yield "For programs: <a href=/v1/openapi.json>/v1/openapi.json</a> (OpenAPI). "
     yield "Who asks from another machine sends <code>Authorization: Bearer TOKEN</code>. "
+    yield "In the calls <code>$XSCL</code> is where the service is: "
+    yield "<code>export XSCL=http://127.0.0.1:8425</code>. "
     yield "What cannot be done is answered with a problem document (RFC 9457), whose "
     yield "<code>code</code> is stable.</p>"
     yield f"<h2>Problems</h2><table>{''.join(_problems(api))}</table>"

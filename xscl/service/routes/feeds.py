@@ -22,7 +22,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
 from xscl.service.paging import After, Limit, Page
-from xscl.service.problems import Problem, not_found, refused_address
+from xscl.service.problems import Problem, empty_list, not_found, refused_address
 
 router = APIRouter(tags=["feeds"])
 
@@ -189,7 +189,26 @@ def add(new: New, here: Here, who: Who) -> Shown:
     return _shown(who, feed, {}, fixed)
 
 
-@router.post("/feeds:import", summary="Follow the feeds of a list")
+@router.post(
+    "/feeds:import",
+    summary="Follow the feeds of a list",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "text/plain": {
+                    "schema": {"type": "string"},
+                    "example": "https://example.org/news.atom",
+                },
+                "text/x-opml": {
+                    "schema": {"type": "string"},
+                    "example": '<opml version="2.0"><body>'
+                    '<outline type="rss" xmlUrl="https://example.org/news.atom"/></body></opml>',
+                },
+            },
+        }
+    },
+)
 async def import_(
     request: Request,
     here: Here,
@@ -208,7 +227,9 @@ async def import_(
 
 def take_in(here: Installation, who: Account, body: bytes, tags: list[str]) -> list[Outcome]:
     """Follow the feeds of a list, and return what became of each."""
-    outlines = read_list(body)
+    outlines = read_list(body) if body.strip() else []
+    if not outlines:
+        raise empty_list("send OPML, or one address a line")
     owner = who.qualify("")
     with here.usage.taking(who, "feeds", len(outlines)), here.feeds_lock:
         taken = take_list(here.feeds, outlines, tags, EVERY, owner)

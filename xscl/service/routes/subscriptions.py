@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from http import HTTPStatus
 from typing import Annotated, Literal
 
@@ -15,7 +16,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.names import OPERATOR
 from xscl.service.paging import After, Limit, Page
-from xscl.service.problems import not_found
+from xscl.service.problems import empty_list, not_found
 from xscl.service.rows import read_rows
 from xscl.service.subscribing import (
     Wanted,
@@ -119,7 +120,25 @@ PUBLIC = "NOT regexp_matches(name, '^_[0-9]+\\.')"
 """Of names of the engine, those of the operator."""
 
 
-@router.post("/subscriptions:import", summary="Subscribe to many queries, all or none")
+@router.post(
+    "/subscriptions:import",
+    summary="Subscribe to many queries, all or none",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/x-ndjson": {
+                    "schema": {"type": "string"},
+                    "example": json.dumps({"name": "echo", "query": QUERY}),
+                },
+                "text/csv": {
+                    "schema": {"type": "string"},
+                    "example": f'name,query\necho,"{QUERY}"\n',
+                },
+            },
+        }
+    },
+)
 async def import_(request: Request, here: Here, who: Who) -> Imported:
     """Takes CSV with a heading (`name,query`) or JSON lines (`{"name": ..., "query": ...}`).
 
@@ -131,6 +150,10 @@ async def import_(request: Request, here: Here, who: Who) -> Imported:
 
 
 def _import(here: Installation, who: Account, rows: list[Wanted]) -> Imported:
+    if not rows:
+        raise empty_list(
+            'a row is {"name": "...", "query": "..."}; curl sends a file with --data-binary @FILE'
+        )
     new, unchanged = subscribe_all(here, who, rows)
     return Imported(new=new, unchanged=unchanged)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from http import HTTPStatus
 from typing import Annotated, Any, Literal, TypeAlias, assert_never
 
 from fastapi import APIRouter, Header, Path, Query, Request
@@ -23,7 +24,7 @@ from xscl.delivery.syndication import PAGE, Feed, etag, feed_of, http_date, is_u
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.names import owner
-from xscl.service.problems import not_found
+from xscl.service.problems import Problem, not_found
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name, existing
 
@@ -152,7 +153,12 @@ def _led_to(here: Installation, secret: str) -> str:
     """Return the subscription that a secret address leads to."""
     found = here.outbox.addresses.find(secret)
     if found is None or here.engine.subscription(found.subscription) is None:
-        raise not_found("address", "of a feed", hint="it may have been revoked")
+        raise Problem(
+            HTTPStatus.NOT_FOUND,
+            "unknown_address",
+            "this address leads to no feed",
+            hint="it may have been revoked",
+        )
     account = here.accounts.numbered(owner(found.subscription)[0])
     if account is not None:
         here.requests.take(account)  # who has the address asks in its owner's place
