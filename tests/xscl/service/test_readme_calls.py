@@ -1,0 +1,45 @@
+"""The README's calls, as they stand there."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+import httpx
+
+from tests.test_readme import README
+from tests.xscl.service.conftest import eventually
+
+CALLS = [
+    shlex.split(line, comments=True)[1:]
+    for line in README.replace("\\\n", "").splitlines()
+    if line.startswith("curl ")
+]
+
+
+def call(client: httpx.Client, words: list[str]) -> httpx.Response:
+    """Do what curl would, with the file of queries that it names."""
+    method, url, headers, body = "GET", "", {}, None
+    options = iter(words)
+    for word in options:
+        if word == "-X":
+            method = next(options)
+        elif word == "-H":
+            name, _, value = next(options).partition(": ")
+            headers[name] = value
+        elif word in ("-d", "--data-binary"):
+            body = next(options)
+            method = "POST" if method == "GET" else method
+        else:
+            url = word.removeprefix("localhost:8425")
+    if body == "@queries.csv":
+        body = "name,query\nparcels,books//parcel\n"
+    return client.request(method, url, headers=headers, content=body)
+
+
+def test_the_calls_lead_to_a_match(operator: httpx.Client) -> None:
+    assert len(CALLS) == 5
+    assert [call(operator, words).status_code for words in CALLS] == [201, 202, 202, 200, 200]
+    assert operator.get("/v1/subscriptions/parcels").status_code == 200
+    (asked,) = (words for words in CALLS if words[0].endswith("/matches"))
+    eventually(lambda: len(json.loads(call(operator, asked).text)["matches"]) == 1)
