@@ -74,7 +74,12 @@ class Registration:
         query = self._shapes.prepare(text)
         self._subscriptions.refuse_publisher(name, query.streams, query.publish, relational=False)
         self._streams.refuse_publisher(name, query.publish)
+        self._refuse_later(query)
         return query
+
+    def _refuse_later(self, query: Registrable) -> None:
+        if isinstance(query, CompiledQuery) and query.publish is not None:
+            self._streams.refuse_later(query.publish, self._streams.lateness_of(query))
 
     def planned(self, name: str, text: str, language: str, updates: bool, since: int) -> Query:
         """Return a relational query; it sees events that arrive from `since` on."""
@@ -91,6 +96,8 @@ class Registration:
                 name, query.compiled.reads, query.publishes, relational=True
             )
             self._streams.refuse_publisher(name, query.publishes)
+            late = self._streams.latest(query.compiled.reads)
+            self._streams.refuse_later(query.publishes, late)
         except XsclError:
             self._network.relational.remove(name)
             raise
@@ -130,22 +137,18 @@ class Registration:
         self._network.attach_row(added)
 
     def _register_planned(self, name: str, query: CompiledQuery, updates: bool, since: int) -> None:
-        publish = query.publish
-        before = 0 if publish is None else self._streams.lateness(publish)
+        self._refuse_later(query)  # readers may have come with it
         planned = self._network.plan(query, since, updates)
         added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
         self._network.attach(added, planned)
-        self._streams.refuse_late(added, before)
 
     def register_query(self, name: str, text: str, language: str, query: Query, since: int) -> None:
         """Store a relational query that is planned already."""
-        before = 0 if query.publishes is None else self._streams.lateness(query.publishes)
         qid = self._numbers.take(_definition(name, language))
         added = self._subscriptions.add_query(
             name, text, language, query, qid, since, self._network.relational.events(query)
         )
         self._network.attach_query(added, query)
-        self._streams.refuse_late(added, before)
         self._subscriptions.save()
         self._numbers.save()
         self.set_prompt()

@@ -6,7 +6,7 @@ its attributes are those that its query constructs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,7 +24,6 @@ from xscl.relational import (
     schema_from,
     schema_of,
 )
-from xscl.results import Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 
@@ -166,12 +165,20 @@ class Streams:
     def lateness(self, stream: str) -> int:
         """Return a stream's lateness; a published one has the largest of its inputs."""
         inputs = [
-            max(map(self.lateness, publisher.reads))
+            self.latest(publisher.reads)
             if publisher.relational
-            else lateness_of(self._compiled(publisher.query).normal, self.lateness)
+            else self.lateness_of(self._compiled(publisher.query))
             for publisher in self._subscriptions.publishers(stream)
         ]
         return max([*inputs, self._latenesses.get(stream, 0)])
+
+    def lateness_of(self, query: CompiledQuery) -> int:
+        """Return the lateness of what a query publishes."""
+        return lateness_of(query.normal, self.lateness)
+
+    def latest(self, streams: Iterable[str]) -> int:
+        """Return the largest lateness of some streams."""
+        return max(map(self.lateness, streams))
 
     def _has_feeds(self, stream: str) -> bool:
         """Return whether a stream is that of a feed, or a tag of some."""
@@ -221,12 +228,11 @@ class Streams:
                 hint="publish under another name",
             )
 
-    def refuse_late(self, publisher: Subscription, before: int) -> None:
-        """Raise if a new publisher makes a stream later than its readers have been told."""
-        stream = publisher.publish
+    def refuse_later(self, stream: str | None, lateness: int) -> None:
+        """Raise if a publisher so late makes a stream later than its readers have been told."""
         if stream is None or not self._subscriptions.readers(stream):
             return
-        if self.lateness(stream) > before:
+        if lateness > self.lateness(stream):
             raise StreamInUse(
                 f"publishing {stream!r} from later streams would change what its readers keep",
                 hint="subscribe the publisher before its readers",
