@@ -32,12 +32,12 @@ from cep_core.expressions import Call as Apply
 from cep_core.expressions import Not as Negated
 from cep_core.expressions import Or as Either
 from xscl.composites import Composite
+from xscl.functions import FUNCTIONS, text_of
 from xscl.language import syntax
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.syntax import Decorated, Operand, Predicate, VariablePath
 from xscl.operators.attributes import Kind
-from xscl.residual import arithmetic
-from xscl.xpath.functions import FUNCTIONS, text_of
+from xscl.xpath.residual import arithmetic
 
 LEFT, RIGHT = "left", "right"
 """The names of the two inputs in the algebra that is made here."""

@@ -24,10 +24,10 @@ from xscl.compile import CompiledQuery
 from xscl.composites import Composite
 from xscl.documents import EARLIEST
 from xscl.errors import NameTaken, QueryError, StreamInUse, XsclError
+from xscl.functions import text_of
 from xscl.language.syntax import Element, Embedded
 from xscl.operators.record import READERS, Records
 from xscl.results import Subscription
-from xscl.xpath.functions import text_of
 
 LANGUAGES = ("cel",)
 """The relational languages; XSCL is the other one."""

@@ -177,7 +177,7 @@ class Service:
             yield
             return
         # FastAPI takes a moment to load, and it may not be installed.
-        from xscl.service.app import create_app
+        from xscl.app import create_app
         from xscl.service.server import Server
 
         prepare(engine)

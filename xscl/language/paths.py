@@ -14,6 +14,7 @@ from typing import Literal, cast
 
 from lark import Token, Tree
 
+from xscl.functions import FUNCTIONS
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.larktree import (
     Node,
@@ -41,7 +42,6 @@ from xscl.language.syntax import (
     Step,
     TextMatch,
 )
-from xscl.xpath.functions import FUNCTIONS
 
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from lark import Token, Tree
 
+from xscl.functions import FUNCTIONS
 from xscl.language.faults import fault, near_miss, unsupported
 from xscl.language.larktree import (
     Node,
@@ -47,7 +48,6 @@ from xscl.language.syntax import (
     VariablePath,
     Window,
 )
-from xscl.xpath.functions import FUNCTIONS
 
 MAX_WINDOW = 1 << 62
 _TESTS = {"contains": ("value", "value"), "starts-with": ("value", "value")}

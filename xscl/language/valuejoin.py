@@ -13,19 +13,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Literal as Word
-from typing import cast
+from typing import assert_never, cast
 
+from xscl.functions import FUNCTIONS
 from xscl.language.disjuncts import Literal, disjuncts
 from xscl.language.faults import fault
 from xscl.language.scope import leaves, with_leaves
 from xscl.language.syntax import (
     And,
+    Arithmetic,
     Block,
     Call,
     Compare,
     Comparison,
     Condition,
     Constant,
+    Decorated,
     Exists,
     NameTest,
     Not,
@@ -38,7 +41,6 @@ from xscl.language.syntax import (
     TextMatch,
     VariablePath,
 )
-from xscl.residual import is_numeric
 
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 HERE = VariablePath("")
@@ -292,3 +294,18 @@ def _within(outer: Condition, variable: str, condition: Condition) -> Condition:
             return And(tuple(_within(part, variable, condition) for part in parts))
         case _:
             return outer
+
+
+def is_numeric(operand: Operand) -> bool:
+    """Whether an operand is a number by its form: then what it is compared with is one too."""
+    match operand:
+        case Constant(value):
+            return not isinstance(value, str)
+        case Arithmetic():
+            return True
+        case Call(function):
+            return FUNCTIONS[function].result == "number"
+        case VariablePath() | Decorated():
+            return False
+        case _:
+            assert_never(operand)

@@ -16,8 +16,9 @@ from cep_core.events import VALUES, Row
 from cep_core.mop import Wanted
 from cep_core.operators.slotwise import SlotWise
 from xscl.composites import Composite, item_at
+from xscl.functions import number
 from xscl.xpath.tree import Tree
-from xscl.xpath.values import number, string_value
+from xscl.xpath.values import string_value
 
 Kind: TypeAlias = Literal["text", "number"]
 

@@ -9,7 +9,7 @@ from cep_core.events import VALUES, Row
 from cep_core.mop import Wanted
 from cep_core.operators.slotwise import SlotWise
 from xscl.composites import Composite, absent, over_time
-from xscl.xpath.functions import text_of
+from xscl.functions import text_of
 
 
 class Collected(NamedTuple):

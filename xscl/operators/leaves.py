@@ -17,7 +17,7 @@ from xscl.composites import Composite, item_at
 from xscl.language.parser import parse_operand
 from xscl.language.scope import leaves
 from xscl.language.syntax import Operand, VariablePath
-from xscl.residual import texts_of
+from xscl.xpath.residual import texts_of
 from xscl.xpath.tree import Tree
 
 _DEFINITION = re.compile(r"#(-?\d+)(?:/(\d+) \| (.*))?", re.DOTALL)

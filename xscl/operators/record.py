@@ -24,8 +24,9 @@ from cep_core.mop import Wanted
 from cep_core.operators.slotwise import SlotWise
 from cep_core.runtime import Clock
 from xscl.documents import LEVELS
+from xscl.functions import number
 from xscl.xpath.arrivals import Arrival
-from xscl.xpath.values import number, string_value
+from xscl.xpath.values import string_value
 
 _INTEGER = re.compile(r"\s*[+-]?[0-9]{1,4000}\s*")
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}

@@ -16,7 +16,7 @@ from cep_core.runtime import Batch, Clock
 from xscl.composites import Composite, item_at
 from xscl.language.scope import variables
 from xscl.language.syntax import Predicate
-from xscl.residual import Test, compiled
+from xscl.xpath.residual import Test, compiled
 from xscl.xpath.tree import Tree
 
 READ_AHEAD = 64

@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 from xscl.language.scope import variables
 from xscl.language.syntax import Predicate, Step
-from xscl.residual import Row, Test, compiled
 from xscl.xpath.bind import bind
 from xscl.xpath.pattern import Pattern
+from xscl.xpath.residual import Row, Test, compiled
 from xscl.xpath.tree import Tree
 from xscl.xpath.values import Item
 

@@ -25,10 +25,10 @@ from xscl.language.syntax import (
     VariablePath,
 )
 from xscl.language.unparse import unparse
-from xscl.residual import texts_of
 from xscl.why.choices import Choices, Conjunct
 from xscl.why.nearest import told
 from xscl.why.question import Edge
+from xscl.xpath.residual import texts_of
 
 
 class Comparisons:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from itertools import product
 from typing import assert_never
 
+from xscl.functions import number
 from xscl.language.syntax import And, Call, Comparison, Not, Operand, Or, Predicate
 from xscl.language.unparse import unparse
-from xscl.residual import is_numeric
-from xscl.xpath.values import number
+from xscl.language.valuejoin import is_numeric
 
 MOST = 40
 """How many values of a side are looked at."""

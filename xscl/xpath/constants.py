@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Any
 from weakref import WeakValueDictionary
 
+from xscl.functions import number
 from xscl.xpath.atoms import Constant, Question, is_plain
 from xscl.xpath.substrings import Substrings
-from xscl.xpath.values import number
 
 
 class Constants:

@@ -6,13 +6,12 @@ its owner and name), or a text node (a plain string).
 
 from __future__ import annotations
 
-import math
-import re
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar
 
 from lxml import etree
 
+from xscl.functions import number
 from xscl.language.syntax import Operator
 
 
@@ -27,8 +26,6 @@ class Attribute:
 
 Item: TypeAlias = "etree._Element | Attribute | str"
 
-_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*")
-
 
 def string_value(item: Item) -> str:
     """Return the XPath string value: all text inside an element, without comments."""
@@ -39,12 +36,6 @@ def string_value(item: Item) -> str:
     if not len(item):
         return item.text or ""
     return "".join(str(text) for text in item.itertext())
-
-
-def number(text: str) -> float:
-    """Return the XPath number of a string, NaN where it is none."""
-    match = _NUMBER.fullmatch(text)
-    return float(match[1]) if match else math.nan
 
 
 def compares(text: str, comparison: Operator, constant: str | float) -> bool:

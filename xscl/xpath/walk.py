@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from lxml import etree
 
 from xscl.language.syntax import Compare, Condition, Operand, Path
-from xscl.residual import texts_of
 from xscl.xpath.atoms import Constant, is_plain
 from xscl.xpath.constants import Constants
 from xscl.xpath.index import Candidate
 from xscl.xpath.navigate import holds, select
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.places import Bundle, Entry, Place, Spot, State
+from xscl.xpath.residual import texts_of
 from xscl.xpath.rows import Column, Packed, bindings
 from xscl.xpath.shape import Shape, matches, shape_of
 from xscl.xpath.structure import is_structural, outline

@@ -15,10 +15,10 @@ from fastapi import FastAPI
 import feeds
 import xscl
 from feeds.opml import read_list
+from xscl.app import ROUTERS
 from xscl.delivery.endpoints import UnknownEndpoint
 from xscl.errors import XsclError
 from xscl.service import problems
-from xscl.service.app import ROUTERS
 from xscl.service.description import CODES, describe
 from xscl.service.routes import ask, describing, syndication
 from xscl.service.rows import _rows

@@ -28,9 +28,9 @@ from xscl.language.syntax import (
     TextMatch,
     VariablePath,
 )
-from xscl.residual import texts_of
 from xscl.xpath.navigate import holds, matches_name
 from xscl.xpath.pattern import canonical
+from xscl.xpath.residual import texts_of
 from xscl.xpath.tree import Tree
 from xscl.xpath.values import Attribute, string_value
 

@@ -25,6 +25,7 @@ from operator import add, eq, ge, gt, le, lt, mul, ne, sub
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias, assert_never
 
+from xscl.functions import FUNCTIONS, Value, number, text_of
 from xscl.language.syntax import (
     And,
     Arithmetic,
@@ -41,9 +42,9 @@ from xscl.language.syntax import (
     VariablePath,
 )
 from xscl.language.unparse import unparse
-from xscl.xpath.functions import FUNCTIONS, Value, text_of
+from xscl.language.valuejoin import is_numeric
 from xscl.xpath.navigate import select
-from xscl.xpath.values import Item, number, string_value
+from xscl.xpath.values import Item, string_value
 
 Row: TypeAlias = "Mapping[str, Item | None]"
 """The node of each variable; None for one that is bound to nothing, as after ELSE."""
@@ -122,21 +123,6 @@ def _comparison(operator: Operator, left: Operand, right: Operand) -> Test:
 
 def _some(holds: Callable[[Any, Any], bool], ones: Values, others: Values) -> Test:
     return lambda row: any(holds(one, other) for one, other in product(ones(row), others(row)))
-
-
-def is_numeric(operand: Operand) -> bool:
-    """Whether an operand is a number by its form: then what it is compared with is one too."""
-    match operand:
-        case Constant(value):
-            return not isinstance(value, str)
-        case Arithmetic():
-            return True
-        case Call(function):
-            return FUNCTIONS[function].result == "number"
-        case VariablePath() | Decorated():
-            return False
-        case _:
-            assert_never(operand)
 
 
 def _text_test(function: Literal["contains", "starts-with"], left: Operand, right: Operand) -> Test:

@@ -34,7 +34,7 @@ from xscl.language.syntax import (
     VariablePath,
 )
 from xscl.language.unparse import unparse
-from xscl.residual import compiled
+from xscl.xpath.residual import compiled
 from xscl.xpath.values import Attribute, Item
 
 Row: TypeAlias = "Mapping[str, Item | None]"

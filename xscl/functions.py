@@ -26,11 +26,13 @@ from urllib.parse import urlsplit, urlunsplit
 from url_normalize import url_normalize
 
 from feeds.times import parse_time
-from xscl.xpath.values import number
 
 Value: TypeAlias = "str | float | None"
 """What a function returns; None is no value, which every comparison treats as NaN."""
 Kind: TypeAlias = Literal["value", "constant"]
+
+
+_NUMBER = re.compile(r"[ \t\r\n]*(-?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))[ \t\r\n]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,12 @@ class Function:
     arguments: tuple[Kind, ...]
     result: Literal["string", "number"]
     apply: Callable[..., Value]
+
+
+def number(text: str) -> float:
+    """Return the XPath number of a string, NaN where it is none."""
+    match = _NUMBER.fullmatch(text)
+    return float(match[1]) if match else math.nan
 
 
 def text_of(value: Value) -> str | None:

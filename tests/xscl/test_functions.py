@@ -12,8 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
-from xscl.xpath.functions import FUNCTIONS, Value, canonical_url, text_of
-from xscl.xpath.values import number
+from xscl.functions import FUNCTIONS, Value, canonical_url, number, text_of
 
 NBSP = "\u00a0"
 ROOT = etree.Element("root")
