@@ -67,14 +67,22 @@ class FeedState:
     given_for: str = field(default="", repr=False)
 
 
+CONTACT = "https://example.org/xscl"
+"""Where publishers reach whoever asks them, until somebody says where that is."""
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to fetch; `allow_addresses` lists exact `host:port` that need not be public."""
+    """How to fetch; `allow_addresses` lists exact `host:port` that need not be public.
+
+    `contact` is where publishers reach whoever asks them.
+    """
 
     seconds: float = 30.0
     largest: int = 10_000_000
     allow_addresses: frozenset[str] = frozenset()
     resolve: Resolve = resolve
+    contact: str = CONTACT
 
 
 DEFAULT = Settings()
@@ -184,25 +192,25 @@ async def _request(
     target: Target, state: FeedState, url: str, settings: Settings
 ) -> httpx.Response:
     """The answer's head."""
-    headers = _headers(target, state, url)
+    headers = _headers(target, state, url, settings.contact)
     return await ask(target, "GET", headers, seconds=settings.seconds)
 
 
 @functools.cache
-def user_agent() -> str:
+def user_agent(contact: str = CONTACT) -> str:
     """How we introduce ourselves."""
     try:
         version = importlib.metadata.version("xscl")
     except importlib.metadata.PackageNotFoundError:
         version = "0"
-    return f"xscl/{version} (+https://example.org/xscl)"
+    return f"xscl/{version} (+{contact})"
 
 
-def _headers(target: Target, state: FeedState, url: str) -> list[tuple[bytes, bytes]]:
+def _headers(target: Target, state: FeedState, url: str, contact: str) -> list[tuple[bytes, bytes]]:
     """The headers of one hop, the host first."""
     headers = [
         (b"Host", target.url.netloc),
-        (b"User-Agent", user_agent().encode()),
+        (b"User-Agent", user_agent(contact).encode()),
         (b"Accept", ACCEPT.encode()),
         (b"Accept-Encoding", b"gzip"),
         (b"Connection", b"close"),

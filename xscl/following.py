@@ -134,7 +134,7 @@ _LOOK = 0.2  # seconds between two looks at what is due
 
 @dataclass(frozen=True, slots=True)
 class Fetching:
-    """How to fetch: which private addresses are allowed, as host:port.
+    """How to fetch: which private addresses are allowed, as host:port, and whom we say we are.
 
     `quick` polls every feed exactly as often as its `every` says, whatever the
     feed wishes: for the demonstration and for tests.  `clock` tells the time in
@@ -148,10 +148,12 @@ class Fetching:
     resolve: Resolve = resolve
     clock: Callable[[], int] = ticks
     is_paused: Callable[[], bool] = bool
+    contact: str = DEFAULT.contact
 
     @property
     def settings(self) -> Settings:
-        return Settings(self.seconds, self.largest, frozenset(self.allow_addresses), self.resolve)
+        allowed = frozenset(self.allow_addresses)
+        return Settings(self.seconds, self.largest, allowed, self.resolve, self.contact)
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,7 +160,11 @@ class Service:
     def _delivering(self, engine: Engine) -> Iterator[Outbox]:
         """Bring matches to endpoints while the block runs."""
         fetching = self._serving.fetching
-        posting = Posting(frozenset(fetching.allow_addresses), resolve=fetching.resolve)
+        posting = Posting(
+            frozenset(fetching.allow_addresses),
+            resolve=fetching.resolve,
+            contact=fetching.contact,
+        )
         ways = Ways(self._home.files, self._serving.mail, posting)
         outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways)
         outbox.start()

@@ -22,6 +22,7 @@ from feeds.addresses import resolve as system_resolve
 from feeds.discovery import discover, is_html
 from feeds.errors import MalformedDocument
 from feeds.fetch import (
+    CONTACT,
     UNCONDITIONAL,
     Cache,
     Failed,
@@ -89,13 +90,18 @@ def answering(
 
 
 def poll(
-    script: Script, state: FeedState | None = None, seconds: float = 10, largest: int = 10_000_000
+    script: Script,
+    state: FeedState | None = None,
+    seconds: float = 10,
+    largest: int = 10_000_000,
+    contact: str = CONTACT,
 ) -> tuple[Outcome, Server]:
     """The outcome of a poll of `/feed` on a server with the script."""
 
     async def run() -> tuple[Outcome, Server]:
         async with serving(script) as server:
-            settings = Settings(seconds, largest, frozenset({server.address}))
+            allowed = frozenset({server.address})
+            settings = Settings(seconds, largest, allowed, contact=contact)
             asked = state or FeedState(f"http://{server.address}/feed")
             return await fetch(asked, now=NOW, settings=settings), server
 
@@ -130,6 +136,11 @@ def test_body_and_what_the_next_request_needs() -> None:
     assert b"User-Agent: xscl/" in head
     assert b"Accept-Encoding: gzip\r\n" in head
     assert b"If-None-Match" not in head
+
+
+def test_publishers_are_told_whom_they_can_write_to() -> None:
+    _, server = poll(answering(FEED), contact="mailto:feeds@reader.example")
+    assert b" (+mailto:feeds@reader.example)\r\n" in server.requests[0]
 
 
 def test_validators_are_sent_back_byte_for_byte_and_304_refreshes_them() -> None:
@@ -630,4 +641,4 @@ def headers_of(asked: str, state: FeedState) -> list[tuple[bytes, bytes]]:
 
     target = asyncio.run(check(asked, frozenset({"a.example:8080"}), public))
     assert isinstance(target, Target)
-    return _headers(target, state, asked)
+    return _headers(target, state, asked, CONTACT)

@@ -391,6 +391,11 @@ def test_feeds_added_wrongly(arguments: list[str], message: str) -> None:
     assert message in failed(2, "feeds", "add", *arguments)
 
 
+@pytest.mark.parametrize("contact", ["me", "https://", "mailto:a b@c", "https://a/)\r\nX: y"])
+def test_a_contact_that_nobody_can_write_to_is_refused(contact: str) -> None:
+    assert "is not https://... nor mailto:..." in failed(2, "feeds", "poll", "--contact", contact)
+
+
 def test_a_poll_that_reaches_nothing_fails() -> None:
     answered("feeds", "add", "http://127.0.0.1:9/f")
     done = xscl("feeds", "poll")

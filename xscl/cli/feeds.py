@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from feeds.fetch import CONTACT
 from feeds.spool import Spool
 from xscl.cli import feedlist
 from xscl.cli.feedlist import misused
@@ -28,7 +29,17 @@ from xscl.cli.feedrows import (
     told,
 )
 from xscl.cli.naming import feeds_like
-from xscl.cli.options import DATA, AllowAddress, Data, Json, NotifyHistory, Token, Url, home
+from xscl.cli.options import (
+    DATA,
+    AllowAddress,
+    Contact,
+    Data,
+    Json,
+    NotifyHistory,
+    Token,
+    Url,
+    home,
+)
 from xscl.cli.output import Misuse, complain, say, say_json
 from xscl.cli.remote import Remote, place, reached
 from xscl.cli.telling import Heard, sink
@@ -347,6 +358,7 @@ def poll(
     everything: Annotated[bool, typer.Option("--all", help="All feeds, due or not.")] = False,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
+    contact: Contact = CONTACT,
     data: Data = DATA,
     url: Url = None,
     token: Token = None,
@@ -369,7 +381,8 @@ def poll(
     else:
         at = home(data)
         at.expect()
-        outcomes = _poll(at, feed or (), everything, heard, Fetching(tuple(allow_address or ())))
+        fetching = Fetching(tuple(allow_address or ()), contact=contact)
+        outcomes = _poll(at, feed or (), everything, heard, fetching)
     if outcomes and all(each.row["error"] is not None for each in outcomes):
         raise typer.Exit(1)
 

@@ -91,6 +91,26 @@ AllowAddress: TypeAlias = Annotated[
 ]
 
 
+def _contact(text: str) -> str:
+    """Refuse what is no address to write to, or cannot stand in a header."""
+    if re.fullmatch(r"(https?://|mailto:)[!-\'*-~]+", text) is None:
+        raise typer.BadParameter(f"{text!r} is not https://... nor mailto:...")
+    return text
+
+
+Contact: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--contact",
+        envvar="XSCL_CONTACT",
+        metavar="URL",
+        callback=_contact,
+        help="Where publishers of feeds and receivers of webhooks reach you: it is in the"
+        " User-Agent of every request, as https://... or mailto:...",
+    ),
+]
+
+
 def _age(text: str | None) -> str | None:
     """Refuse what is no duration with a unit, and not `inf`."""
     if text is None:

@@ -12,9 +12,11 @@ from typing import Annotated
 
 import typer
 
+from feeds.fetch import CONTACT
 from xscl.cli.options import (
     DATA,
     AllowAddress,
+    Contact,
     Data,
     History,
     Json,
@@ -73,6 +75,7 @@ def serve(
     ] = WORKERS,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
+    contact: Contact = CONTACT,
     history: History = None,
     keep_matches: KeepMatches = None,
     smtp: Annotated[
@@ -108,7 +111,7 @@ def serve(
     Example:
       xscl serve --data xscl-data --no-spark --history 7d
     """
-    fetching = Fetching(tuple(allow_address or ()))
+    fetching = Fetching(tuple(allow_address or ()), contact=contact)
     serving = Serving(
         spark=not no_spark,
         master=master,

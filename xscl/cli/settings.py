@@ -59,6 +59,7 @@ _KEYS: Mapping[str, tuple[Kind, str]] = {
     "history": (_is_text, "a text"),
     "keep-matches": (_is_text, "a text"),
     "allow-address": (_is_list, "a list of texts"),
+    "contact": (_is_text, "a text"),
     "notify-history": (_is_choice, "true or false"),
     "smtp": (_is_text, "a text"),
     "log-format": (_is_text, "a text"),

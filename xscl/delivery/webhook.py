@@ -18,7 +18,7 @@ import httpx
 from feeds.addresses import Refused, Resolve, check, resolve
 from feeds.body import Stop
 from feeds.connection import ask
-from feeds.fetch import retry_after, user_agent
+from feeds.fetch import CONTACT, retry_after, user_agent
 from feeds.times import SECOND
 from xscl.delivery.endpoint import Delivered, Failed, Gone, Outcome
 from xscl.delivery.endpoints import Hidden
@@ -34,11 +34,15 @@ LARGEST = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """How to post; `allow_addresses` lists exact `host:port` that need not be public."""
+    """How to post; `allow_addresses` lists exact `host:port` that need not be public.
+
+    `contact` is where receivers reach whoever posts.
+    """
 
     allow_addresses: frozenset[str] = frozenset()
     seconds: float = SECONDS
     resolve: Resolve = resolve
+    contact: str = CONTACT
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ class WebhookSender:
         now = ticks()
         sent = {
             "Host": target.url.netloc.decode("ascii"),
-            "User-Agent": user_agent(),
+            "User-Agent": user_agent(self.posting.contact),
             "Content-Type": "application/json",
             "Content-Length": str(len(body)),
             "Accept-Encoding": "identity",
