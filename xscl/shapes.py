@@ -70,14 +70,19 @@ class Plain:
 
 Registrable = Plain | CompiledQuery
 Texts = Callable[[Sequence[str]], tuple[str, ...]]
+Learnt = tuple[PlainShape, Texts]
+
+MOST = 50_000
+"""Shapes that are kept, of some 4 kB each."""
 
 
 class Shapes:
     """Queries ready to be registered, compiled once for each shape."""
 
-    def __init__(self, compile_: Callable[[str], CompiledQuery]) -> None:
+    def __init__(self, compile_: Callable[[str], CompiledQuery], most: int = MOST) -> None:
         self._compile = compile_
-        self._shapes: dict[Shape, tuple[PlainShape, Texts] | None] = {}
+        self._most = most
+        self._shapes: dict[Shape, Learnt | None] = {}  # that of the longest ago first
 
     def prepare(self, source: str) -> Registrable:
         """Return a query ready to be registered; raises QueryError."""
@@ -88,15 +93,20 @@ class Shapes:
         shape, constants = found
         if shape not in self._shapes:
             whole = self._alone(source)
-            if len(self._shapes) >= MOST:
-                self._shapes.clear()
-            self._shapes[shape] = self._learnt(shape, constants, whole)
+            self._keep(shape, self._learnt(shape, constants, whole))
             return whole
-        known = self._shapes[shape]
+        known = self._shapes.pop(shape)
+        self._keep(shape, known)
         if known is None:
             return self._alone(source)
         common, texts = known
         return Plain(source, common, texts([_printed(constant) for constant in constants]))
+
+    def _keep(self, shape: Shape, learnt: Learnt | None) -> None:
+        """Keep what was learnt of a shape; the one that was asked for longest ago leaves."""
+        if len(self._shapes) >= self._most:
+            del self._shapes[next(iter(self._shapes))]
+        self._shapes[shape] = learnt
 
     def _alone(self, source: str) -> Registrable:
         compiled = self._compile(source)
@@ -104,7 +114,7 @@ class Shapes:
 
     def _learnt(
         self, shape: Shape, constants: Sequence[Constant], whole: Registrable
-    ) -> tuple[PlainShape, Texts] | None:
+    ) -> Learnt | None:
         """Return what queries of a shape have in common, if nothing else depends on constants."""
         if not isinstance(whole, Plain):
             return None
@@ -125,9 +135,6 @@ class Shapes:
             return None
         return whole.shape, texts
 
-
-MOST = 20_000
-"""Shapes that are kept."""
 
 _Cut = tuple[tuple[tuple[str, ...], tuple[int, ...]], ...]
 
@@ -188,7 +195,7 @@ def _outputs(
     return tuple(found)
 
 
-@lru_cache(maxsize=20_000)
+@lru_cache(maxsize=MOST)
 def _same(shape: PlainShape) -> PlainShape:
     """Return one object for equal shapes."""
     return shape

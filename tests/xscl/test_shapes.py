@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from xscl.compile import compile_query
+from xscl.compile import CompiledQuery, compile_query
 from xscl.errors import QueryError
 from xscl.language.constants import MOST, marks, split
 from xscl.language.parser import parse, parse_block
@@ -157,3 +157,26 @@ def test_marks_stand_before_and_behind_everything() -> None:
     before, after = marks(shape, first=True), marks(shape, first=False)
     assert str(before[0]) < str(before[2]) < "!" < "~" < str(after[2]) < str(after[0])
     assert float(before[1]) < 1e-6 < 1e14 < float(after[1])
+
+
+def test_of_more_shapes_than_are_kept_the_one_of_longest_ago_leaves() -> None:
+    compiled: list[str] = []
+
+    def counted(source: str) -> CompiledQuery:
+        compiled.append(source)
+        return compile_query(source)
+
+    def texts(name: str) -> tuple[str, str]:
+        return f'S//{name}[./b = "one"]->v', f'S//{name}[./b = "two"]->v'
+
+    shapes = Shapes(counted, most=2)
+    for name in "aba":
+        shapes.prepare(texts(name)[0])
+    shapes.prepare(texts("c")[0])  # in the place of b
+    compiled.clear()
+    for name in "ac":
+        made = shapes.prepare(texts(name)[1])
+        assert made == plain(compile_query(texts(name)[1]))
+    assert compiled == []
+    shapes.prepare(texts("b")[1])
+    assert compiled[0] == texts("b")[1]
