@@ -9,6 +9,9 @@ End to end is from the bytes of a batch to its committed results, the store on
 a file.  Results are stored once for each distinct join and expanded to the
 subscribers when they are read: rows and matches are counted, and how fast
 output documents are constructed is shown beside.
+
+What is kept must not make a small batch slow: batches of 1 and of 50 items are
+pushed at the beginning and at the end, `ratio` is the first time by the second.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import statistics
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import islice, pairwise, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -47,6 +50,8 @@ from xscl.store import Store
 
 NAME = "rss"
 BATCH = 500
+SMALL = (1, 50)  # items in a batch
+TIMES = 15  # that a small batch is pushed
 SEED = 2006
 WINDOWS = {"INF": None, "1 d": DAY}
 STAGES = {
@@ -130,6 +135,7 @@ class Side:
         self.engine = Engine(Path(folder, f"{subscriptions}.duckdb"))
         self.registering = seconds(lambda: _subscribe(self.engine, self.asked, plan.window))
         self.spent: dict[str, list[float]] = {"end_to_end": [], "stage1": [], "stage2": []}
+        self.small: dict[tuple[int, str], float] = {}  # seconds, by size of batch and when
         self.stages = Stages()
         self.rows = self.deliveries = 0
         self._latest: Matches | None = None
@@ -148,6 +154,22 @@ class Side:
         for scope, names in groups.items():
             self.spent[scope].append(sum(stages.spent[name] for name in names) / 1e9)
         self._count()
+
+    def push_small(self, stream: Sequence[Item], when: str) -> None:
+        """Take items in by small batches, and keep the median time of one of each size."""
+        at = 0
+        for size in SMALL:
+            times = []
+            for batch in batches(stream[at : at + size * TIMES], size):
+                times.append(seconds(lambda b=batch: self.engine.push(b)))  # type: ignore[misc]
+            self.small[size, when] = statistics.median(times)
+            at += size * TIMES
+
+    @property
+    def witnesses(self) -> int:
+        """How many rows of R_bin are kept."""
+        ((rows,),) = self.engine.sql("SELECT count(*) AS n FROM R_bin").to_pydict().values()
+        return int(rows)
 
     def _count(self) -> None:
         """Count the rows of R_out and the deliveries that they stand for."""
@@ -188,15 +210,22 @@ class Side:
 
 
 def _points(plan: Plan, options: Options) -> Iterator[Row]:
-    stream = items(plan.items, SEED)
-    first, *others = batches(stream, BATCH)
+    few = TIMES * sum(SMALL)
+    every = items(plan.items + 2 * few, SEED)
+    cuts = (0, BATCH, BATCH + few, plan.items + few, len(every))
+    warming, before, stream, after = (every[a:b] for a, b in pairwise(cuts))
+    (first,), others = batches(warming, BATCH), list(batches(stream, BATCH))
     with TemporaryDirectory() as folder:
         sides = list(_ready(plan, folder, first))
+        for side in sides:
+            side.push_small(before, "before")
         for batch in others:
             for side in sides:
                 side.push(batch)
         for side in sides:
             yield from _rows(plan, side, sides[0], stream)
+            side.push_small(after, "after")
+            yield from _small(plan, side)
             if options.profile:
                 parameters = _parameters(plan, len(side.asked))
                 parameters["profile"] = "share of time by stage"
@@ -252,6 +281,19 @@ def _rows(plan: Plan, side: Side, first: Side, stream: Sequence[Item]) -> Iterat
         yield Row(NAME, _parameters(plan, len(side.asked)) | {"scope": scope}, figures)
 
 
+def _small(plan: Plan, side: Side) -> Iterator[Row]:
+    """Yield what small batches take at the end; `ratio` compares with the beginning."""
+    for size in SMALL:
+        parameters = _parameters(plan, len(side.asked)) | {"scope": "small batch", "batch": size}
+        after = side.small[size, "after"]
+        figures: dict[str, Value] = {
+            "milliseconds": after * 1000,
+            "ratio": side.small[size, "before"] / after,
+            "witness_rows": side.witnesses,
+        }
+        yield Row(NAME, parameters, figures)
+
+
 def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
     """Yield how the cost grows with the number of subscriptions, and with what is kept."""
     if len(sides) > 1:
@@ -277,7 +319,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
     lines: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
         scope = row.parameters.get("scope")
-        if scope is not None and "growth_over" not in row.parameters:
+        if "items_per_s" in row.figures and "growth_over" not in row.parameters:
             name = f"({row.parameters['variant']}) {row.parameters['window']}, {scope}"
             milliseconds = 1000 / float(str(row.figures["items_per_s"]))
             point = (float(str(row.parameters["subscriptions"])), milliseconds)

@@ -109,6 +109,9 @@ def test_names_of_rss(small: list[Row]) -> None:
     assert row.parameters.keys() >= {"variant", "window", "kept", "batch", "storage"}
     assert row.parameters["storage"] == "file"
     assert row.figures.keys() >= {"items_per_s", "ratio", "matches", "rows_per_item"}
+    little = [row for row in small if row.parameters.get("scope") == "small batch"]
+    assert [row.parameters["batch"] for row in little] == [1, 50, 1, 50]
+    assert all(int(str(row.figures["witness_rows"])) > 0 for row in little)
     shares = [row.figures for row in small if "profile" in row.parameters]
     assert len(shares) == 2
     assert math.fsum(float(str(share)) for share in shares[0].values()) == pytest.approx(1)
