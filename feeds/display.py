@@ -8,6 +8,8 @@ identifiers, so it can neither run nor dress up as the page around it.
 
 from __future__ import annotations
 
+import re
+from html import unescape
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
@@ -37,26 +39,37 @@ _RELATION = "noopener noreferrer nofollow ugc"
 _DROPPED = frozenset(
     {"script", "style", "template", "iframe", "object", "noscript", "svg", "math", "title"}
 )
+_APART = re.compile(r"(?=</?(?:p|div|br|hr|li|dt|dd|h[1-6]|td|th|tr|pre|blockquote|img)\b)", re.I)
 
 
-def safe_html(html: str, base: str = "") -> str:
+def safe_html(html: str, base: str = "", *, without: frozenset[str] = frozenset()) -> str:
     """The fragment with only what can do no harm; relative links resolved against `base`.
 
     Without a valid absolute `base`, relative links are dropped: they would lead
-    to the page that shows them.
+    to the page that shows them.  Of elements `without` which the text is wanted, that is left.
     """
+    tags = _TAGS - without
     if base.lower().startswith(("http://", "https://")):
         try:
-            return _clean(html, ("rewrite_with_base", base))
+            return _clean(html, ("rewrite_with_base", base), tags)
         except ValueError:  # no valid address
-            return _clean(html, "deny")
-    return _clean(html, "deny")
+            return _clean(html, "deny", tags)
+    return _clean(html, "deny", tags)
 
 
-def _clean(html: str, relative: Literal["deny"] | tuple[Literal["rewrite_with_base"], str]) -> str:
+def plain_text(html: str) -> str:
+    """The text of a fragment without its elements: never HTML, to be escaped like any text."""
+    return unescape(nh3.clean(_APART.sub(" ", html), tags=set(), clean_content_tags=set(_DROPPED)))
+
+
+def _clean(
+    html: str,
+    relative: Literal["deny"] | tuple[Literal["rewrite_with_base"], str],
+    tags: frozenset[str],
+) -> str:
     return nh3.clean(
         html,
-        tags=set(_TAGS),
+        tags=set(tags),
         clean_content_tags=set(_DROPPED),
         attributes=_ATTRIBUTES,
         attribute_filter=_without_credentials,

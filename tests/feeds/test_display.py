@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from lxml import html as reader
 
-from feeds.display import SCHEMES, safe_html, safe_link
+from feeds.display import SCHEMES, plain_text, safe_html, safe_link
 
 BASE = "https://a.example/blog/post"
 RELATION = 'rel="noopener noreferrer nofollow ugc"'
@@ -19,6 +19,24 @@ def test_text_stays_and_relative_links_are_resolved() -> None:
         f'<p>A <b>bold</b> <a href="https://a.example/next" {RELATION}>step</a>'
         ' <img src="https://a.example/blog/p.png" alt="p"></p>'
     )
+
+
+def test_elements_that_have_no_place_where_it_is_shown_are_left_out() -> None:
+    written = '<h1>Title</h1><p>A <img src="https://a.example/p.png" alt="p"></p>'
+    assert safe_html(written, without=frozenset({"img", "h1"})) == "Title<p>A </p>"
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("<p>Ham &amp; <b>egg</b>s</p><p>for<br>two</p>", "Ham & eggs for two"),
+        ("1 < 2 and &lt;b&gt; is bold", "1 < 2 and <b> is bold"),
+        ("<script>alert(1)</script>A<style>b{}</style>", "A"),
+        ("<ul><li>one<li>two</ul>", "one two"),
+    ],
+)
+def test_the_text_of_html_has_no_elements(written: str, text: str) -> None:
+    assert " ".join(plain_text(written).split()) == text
 
 
 @pytest.mark.parametrize("base", ["", "file:post.xml", "http://[bad"])

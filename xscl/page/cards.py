@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from lxml import etree
 
+from feeds.display import plain_text
 from xscl.compared import Place, compared
 from xscl.errors import StoreError
 from xscl.match import EventMatch, Match, Node, Part
@@ -149,7 +150,7 @@ def card(part: Part, joined: Mapping[int, int]) -> Card:
 def _item(part: Part, values: list[Value]) -> Card:
     """Return an item of a feed as it is shown."""
     title = _named(values, "title") or Value("title", "(without a title)")
-    text = _named(values, "description") or _named(values, "content")
+    text = _text(part.tree, _named(values, "description") or _named(values, "content"))
     channel, address = _named(values, "channel_url"), _named(values, "item_url")
     origin = None if channel is None else Value("from", host(channel.text), channel.joined)
     categories = tuple(value for value in values if value.name == "category")
@@ -157,6 +158,14 @@ def _item(part: Part, values: list[Value]) -> Card:
     others = _others(plain, [title, text, channel, *categories])
     url = None if address is None else link(address.text)
     return Card(part.document, part.ts, title, url, origin, text, categories, others)
+
+
+def _text(tree: Tree, found: Value | None) -> Value | None:
+    """Return what an item says, without its HTML, which a value that is compared keeps."""
+    if found is None or found.joined:
+        return found
+    written = next(string_value(item) for item in tree.items if name_of(item) == found.name)
+    return replace(found, text=shortened(plain_text(written)))
 
 
 def _named(values: Iterable[Value], name: str) -> Value | None:

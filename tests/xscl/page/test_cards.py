@@ -98,6 +98,21 @@ def test_an_item_is_shown_as_one() -> None:
     assert first.values == ()
 
 
+def test_the_text_of_an_item_is_shown_without_its_html() -> None:
+    item = (
+        "<item><channel_url>https://a.example/f</channel_url><title>T</title><k>7</k><description>"
+        "&lt;p&gt;Ham &amp;amp; eggs&lt;/p&gt;&lt;script&gt;alert(1)&lt;/script&gt;</description>"
+        "</item>"
+    )
+    (match,) = matches("S//item[./k->x] FOLLOWED BY{x = y, 1 h} S//item[./k->y]", item, item)
+    assert shown(match, "x").cards[0].text == Value("description", "Ham & eggs")
+    compared_ = "S//item[./description->x] FOLLOWED BY{x = y, 1 h} S//item[./description->y]"
+    (match,) = matches(compared_, item, item)
+    text = shown(match, "x").cards[0].text
+    assert text is not None
+    assert text.text.startswith("<p>Ham")
+
+
 def test_nothing_came_has_the_one_document() -> None:
     (match,) = of_case("silence")
     (card,) = shown(match, "x").cards

@@ -47,6 +47,13 @@ def test_a_page_allows_its_own_files_and_nothing_else(shop: Shop, path: str) -> 
         assert not address.startswith("//")
 
 
+def test_w9_what_a_document_says_is_html_that_can_do_no_harm(shop: Shop) -> None:
+    pages = [parsed(shop.client.get(f"/document?id=t{n}0").text) for n in range(len(TRICKS))]
+    said = [one for page in pages for one in page.xpath("//section[@class='said']")]
+    assert sum("description" in one.text_content() for one in said) >= len(TRICKS) - 2
+    assert {inner.tag for one in said for inner in one.iter()} == {"section"}
+
+
 def test_w9_tricks_are_shown_as_text(shop: Shop) -> None:
     page = parsed(shop.client.get("/?subscription=tricky").text)
     titles = {" ".join(each.text_content().split()) for each in page.xpath("//h3")}

@@ -8,7 +8,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Query, Request
 from fastapi.responses import HTMLResponse
+from markupsafe import Markup
 
+from feeds.display import safe_html
 from xscl.drawing import chart_of, draw_chart
 from xscl.errors import XsclError
 from xscl.page.cards import shortened
@@ -16,11 +18,14 @@ from xscl.page.problems import PageRoute, told
 from xscl.page.rendering import page
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
-from xscl.service.routes.ask import show_witness
+from xscl.service.routes.ask import Witness, show_witness
 from xscl.service.routes.sql import viewer
 from xscl.usersql.examples import EXAMPLES
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+_ELSEWHERE = frozenset({"img", "h1", "h2"})
+"""Elements that are not shown: the page loads nothing from others, and has headings of its own."""
 
 ROWS = 200
 """Rows of an answer that are shown."""
@@ -73,8 +78,17 @@ def run(
 def document(
     request: Request, here: Here, who: Who, id: Annotated[str, Query(max_length=1_000)]
 ) -> HTMLResponse:
-    """Return the tree of a document with its node ids and what binds them."""
-    return page(request, "document.html", who, found=show_witness(id, here, who))
+    """Return what a document says, and its tree with node ids and what binds them."""
+    found = show_witness(id, here, who)
+    return page(request, "document.html", who, found=found, said=_said(found))
+
+
+def _said(found: Witness) -> Markup:
+    """Return the HTML of an item of a feed, of which only what can do no harm is left."""
+    leaves = {node.path: node.text for node in found.nodes}
+    written = leaves.get("/item[1]/content[1]") or leaves.get("/item[1]/description[1]") or ""
+    harmless = safe_html(written, leaves.get("/item[1]/item_url[1]", ""), without=_ELSEWHERE)
+    return Markup(harmless)
 
 
 def _page(request: Request, who: Account, sql: str, **more: Any) -> HTMLResponse:
