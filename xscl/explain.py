@@ -256,6 +256,9 @@ def _plan(network: Network, registered: Subscription | None) -> Iterator[str]:
         )
         others = _counted(len(mop.operators), "operator")
         yield f"  {mop.label} of {inputs}: {others}"
+    if registered.template:
+        number = registered.template
+        yield f"  template_join of its witnesses: one query for all rows of R_T_{number}"
 
 
 def _warnings(store: Store, subscriptions: Subscriptions, compiled: CompiledQuery) -> Iterator[str]:

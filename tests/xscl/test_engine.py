@@ -342,6 +342,7 @@ def test_explain_tells_what_is_shared(engine: xscl.Engine) -> None:
     for part in (
         "template 1: 2 subscriptions in 1 distinct join",
         "x: S//a",
+        "template_join of its witnesses: one query for all rows of R_T_1",
         "a.t1 < b.t0 and b.t1 - a.t1 <= T",
         "nothing has come on the stream 'S' yet",
     ):
