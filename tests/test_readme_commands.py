@@ -9,10 +9,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
 from tests.test_readme import README
-from xscl.cli import app
+from tests.xscl.commandline import called
 
 BLOCKS = [
     text
@@ -30,7 +29,7 @@ def commands(begin: str) -> list[list[str]]:
 
 
 def answered(words: list[str]) -> str:
-    done = CliRunner().invoke(app, words)
+    done = called(*words)
     assert done.exit_code == 0, (words, done.output)
     return done.stdout
 
@@ -80,7 +79,7 @@ def test_the_settings_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
     answered(["subscribe", "named", "S//a"])
     assert Path("here/state.duckdb").exists()
     Path("xscl.toml").write_text(block.replace("history", "hystory"))
-    assert CliRunner().invoke(app, ["subscriptions"]).exit_code == 2
+    assert called("subscriptions").exit_code == 2
 
 
 def test_make_has_what_is_named() -> None:

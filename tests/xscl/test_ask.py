@@ -10,7 +10,8 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from tests.xscl.test_cli import BLOG, BOOK, PAIR, answered, failed, xscl
+from tests.xscl.commandline import called
+from tests.xscl.test_cli import BLOG, BOOK, PAIR, answered, failed
 from xscl.engine import Engine
 from xscl.home import Home
 
@@ -67,7 +68,7 @@ def test_try_a_query_or_a_file() -> None:
 
 
 def test_try_says_that_there_is_no_match() -> None:
-    done = xscl("try", "S//none->x")
+    done = called("try", "S//none->x")
     assert (done.exit_code, done.stdout) == (0, "")
     assert done.stderr == "xscl: no match among the kept documents\n"
 
@@ -148,9 +149,9 @@ def test_asking_makes_no_data_directory(arguments: list[str]) -> None:
 )
 def test_a_word_that_is_no_name_is_told_to_be_taken_as_a_query(command: list[str]) -> None:
     told = "there is no subscription of that name: 'echoo' is taken as a query"
-    assert told in xscl(*command).stderr
+    assert told in called(*command).stderr
 
 
 @pytest.mark.parametrize("known", ["pair", "S"])
 def test_a_word_that_is_known_is_not_warned_of(known: str) -> None:
-    assert "taken as a query" not in xscl("explain", known).stderr
+    assert "taken as a query" not in called("explain", known).stderr

@@ -12,11 +12,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from typer.testing import CliRunner, Result
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from xscl.cli import app
+from tests.xscl.commandline import called
 from xscl.cli.inputs import instant
 from xscl.cli.output import clean, one_line
 from xscl.demo import publishing
@@ -38,18 +37,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def xscl(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
-
-
 def answered(*arguments: str) -> str:
-    done = xscl(*arguments)
+    done = called(*arguments)
     assert done.exit_code == 0, done.stderr
     return done.stdout
 
 
 def failed(code: int, *arguments: str) -> str:
-    done = xscl(*arguments)
+    done = called(*arguments)
     assert done.exit_code == code, done.output
     assert done.stdout == ""
     return done.stderr
@@ -124,7 +119,7 @@ def test_run_maps_streams_to_inputs() -> None:
         if query.startswith("L"):
             assert [row["documents"] for row in rows(*given)] == expected
         else:
-            done = xscl(*given)
+            done = called(*given)
             assert done.exit_code == 2
             assert "no query reads the stream 'L'" in done.stderr
 
@@ -166,7 +161,7 @@ def test_run_reads_archives_and_feeds() -> None:
 def test_run_goes_on_without_what_cannot_be_read() -> None:
     write("in/a.xml", BOOK)
     write("in/bad.xml", "<a><b></a>")
-    done = xscl("run", "-q", "S//book->b", "in", "nix.xml")
+    done = called("run", "-q", "S//book->b", "in", "nix.xml")
     assert done.exit_code == 0
     assert "a.xml" in done.stdout
     first, second, last = done.stderr.splitlines()
@@ -174,7 +169,7 @@ def test_run_goes_on_without_what_cannot_be_read() -> None:
     assert first.endswith("(line 1, column 11)")
     assert second == "xscl: not read: nix.xml: there is no such file or directory"
     assert last == "xscl: documents read: 1, not read: 2"
-    assert xscl("run", "-q", "S//book->b", "in", "nix.xml", "--strict").exit_code == 1
+    assert called("run", "-q", "S//book->b", "in", "nix.xml", "--strict").exit_code == 1
     assert "documents read: 0, not read: 1" in failed(1, "run", "-q", "S//book->b", "nix.xml")
 
 
@@ -257,7 +252,7 @@ def test_subscribe_refuses_what_is_wrong(place: Home) -> None:
 
 
 def test_subscribe_warns_of_a_stream_that_nothing_feeds() -> None:
-    done = xscl("subscribe", "early", "S//a->x")
+    done = called("subscribe", "early", "S//a->x")
     assert done.exit_code == 0
     assert done.stderr == "xscl: warning: nothing has come on the stream 'S' yet\n"
 
@@ -398,11 +393,11 @@ def test_a_contact_that_nobody_can_write_to_is_refused(contact: str) -> None:
 
 def test_a_poll_that_reaches_nothing_fails() -> None:
     answered("feeds", "add", "http://127.0.0.1:9/f")
-    done = xscl("feeds", "poll")
+    done = called("feeds", "poll")
     assert done.exit_code == 1
     assert done.stderr.startswith("xscl: http://127.0.0.1:9/f: ")
     assert "1 feeds polled, 0 matches" in done.stdout
-    assert xscl("feeds", "poll").stdout.startswith("no feed is due\n")
+    assert called("feeds", "poll").stdout.startswith("no feed is due\n")
 
 
 def test_a_poll_takes_in_what_is_new_and_prints_the_matches() -> None:
@@ -456,7 +451,7 @@ def test_every_command_has_help_with_an_example(command: list[str]) -> None:
 
 
 def test_version() -> None:
-    assert re.fullmatch(r"xscl( \d+\.\d+\.\d+\S*|, run from its source)\n", answered("--version"))
+    assert re.fullmatch(r"called( \d+\.\d+\.\d+\S*|, run from its source)\n", answered("--version"))
 
 
 def test_no_other_commands() -> None:
@@ -509,6 +504,6 @@ def test_exit_codes_of_the_process(arguments: list[str], code: int) -> None:
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "localhost:1:2", "[::1]", "a b:80"])
 def test_an_allowed_address_is_a_host_and_a_port(address: str) -> None:
-    done = xscl("feeds", "poll", "--allow-address", address)
+    done = called("feeds", "poll", "--allow-address", address)
     assert done.exit_code == 2
     assert "HOST:PORT" in done.output

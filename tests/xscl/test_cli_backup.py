@@ -8,21 +8,16 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from xscl.cli import app
+from tests.xscl.commandline import called
 from xscl.engine import Engine
 from xscl.home import Home
 from xscl.mark import mark_path, read_mark
 from xscl.migrations import VERSION
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
 
 
 @pytest.fixture
@@ -38,14 +33,14 @@ def place(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def backup(place: Home, tmp_path: Path) -> Path:
-    done = run("backup", str(tmp_path / "backup.tar"), "--data", str(place.path))
+    done = called("backup", str(tmp_path / "backup.tar"), "--data", str(place.path))
     assert (done.exit_code, done.stderr) == (0, "")
     assert done.stdout.startswith(f"wrote {tmp_path}/backup.tar: 2 commits, 1 segment that wait")
     return tmp_path / "backup.tar"
 
 
 def test_what_a_backup_is_in_json(place: Home, backup: Path) -> None:
-    done = run("backup", str(backup), "--json", "--data", str(place.path))
+    done = called("backup", str(backup), "--json", "--data", str(place.path))
     told = json.loads(done.stdout)
     assert told["file"] == str(backup)
     assert (told["commits"], told["position"], told["version"]) == (2, 0, VERSION)
@@ -56,28 +51,28 @@ def test_what_a_backup_is_in_json(place: Home, backup: Path) -> None:
 
 def test_restored_into_an_empty_directory(backup: Path, tmp_path: Path) -> None:
     data = ("--data", str(tmp_path / "elsewhere"))
-    done = run("restore", str(backup), *data)
+    done = called("restore", str(backup), *data)
     assert (done.exit_code, done.stderr) == (0, "")
     first, last = done.stdout.splitlines()
     assert first.startswith(f"restored {tmp_path}/elsewhere: 2 commits, 1 segment that wait")
     assert last == "1 segment of the spool will be consumed by 'xscl serve'"
-    assert "twice" in run("subscriptions", *data).stdout
+    assert "twice" in called("subscriptions", *data).stdout
 
 
 def test_data_is_replaced_by_force_only(place: Home, backup: Path) -> None:
     data = ("--data", str(place.path))
-    done = run("restore", str(backup), *data)
+    done = called("restore", str(backup), *data)
     assert done.exit_code == 1
     assert done.stderr == (
         f"xscl: there is data in {place.path} already: state.duckdb, state.duckdb.mark, spool\n"
         "hint: --force puts the backup in its place and keeps it aside; "
         "--data names another directory\n"
     )
-    done = run("restore", str(backup), "--force", *data)
+    done = called("restore", str(backup), "--force", *data)
     assert done.exit_code == 0
     (kept,) = place.path.glob("before-*")
     assert f"kept aside in {kept}: state.duckdb.mark, state.duckdb\n" in done.stdout
-    told = json.loads(run("restore", str(backup), "--force", "--json", *data).stdout)
+    told = json.loads(called("restore", str(backup), "--force", "--json", *data).stdout)
     assert (told["waiting"], told["missing"], told["commits"]) == (1, 0, 2)
     assert Path(told["aside"]).is_dir()
     assert told["kept"] == ["state.duckdb.mark", "state.duckdb"]
@@ -88,14 +83,14 @@ def test_segments_that_are_gone_are_told(place: Home, backup: Path) -> None:
         for number in (2, 3):
             spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
     (place.spool / f"{2:012d}.arrow").unlink()
-    done = run("restore", str(backup), "--force", "--data", str(place.path))
+    done = called("restore", str(backup), "--force", "--data", str(place.path))
     assert "2 segments of the spool will be consumed" in done.stdout
     assert "xscl: warning: 1 segment between them cannot be consumed again" in done.stderr
 
 
 def test_damage_is_told(place: Home, backup: Path) -> None:
     backup.write_bytes(backup.read_bytes()[:5000])
-    done = run("restore", str(backup), "--force", "--data", str(place.path))
+    done = called("restore", str(backup), "--force", "--data", str(place.path))
     assert done.exit_code == 1
     assert done.stderr.startswith(f"xscl: {backup} is no backup of xscl, or it is damaged: ")
     assert done.stderr.endswith("hint: take another backup\n")
@@ -104,11 +99,11 @@ def test_damage_is_told(place: Home, backup: Path) -> None:
 def test_a_store_that_went_backwards(place: Home, backup: Path) -> None:
     data = ("--data", str(place.path))
     older = place.database.read_bytes()
-    assert run("subscribe", "again", TWICE, *data).exit_code == 0
+    assert called("subscribe", "again", TWICE, *data).exit_code == 0
     place.database.write_bytes(older)
     seen = read_mark(place.database)
     assert seen is not None
-    done = run("subscriptions", *data)
+    done = called("subscriptions", *data)
     assert done.exit_code == 1
     assert done.stderr == (
         f"xscl: the store {place.database} has gone backwards: it has 2 commits, and "
@@ -118,15 +113,15 @@ def test_a_store_that_went_backwards(place: Home, backup: Path) -> None:
         f"xscl restore FILE --force --data {place.path}; or accept the store as it is, "
         f"without what is missing: xscl restore --accept --data {place.path}\n"
     )
-    done = run("restore", "--accept", *data)
+    done = called("restore", "--accept", *data)
     assert done.stdout.splitlines() == [
         f"accepted the store in {place.path} as it is, at commit 2",
         f"lost: the last {seen.commits - 2} commits, with the documents, matches and "
         "subscriptions that they brought; documents that are still in the spool will be "
         "consumed again",
     ]
-    assert "again" not in run("subscriptions", *data).stdout
-    told = json.loads(run("restore", "--accept", "--json", *data).stdout)
+    assert "again" not in called("subscriptions", *data).stdout
+    told = json.loads(called("restore", "--accept", "--json", *data).stdout)
     # that something was given up is a commit of its own
     assert (told["commits"], told["lost"], told["kept"]) == (3, 0, [])
 
@@ -134,25 +129,25 @@ def test_a_store_that_went_backwards(place: Home, backup: Path) -> None:
 def test_a_store_that_is_gone(place: Home) -> None:
     data = ("--data", str(place.path))
     place.database.unlink()
-    done = run("subscriptions", *data)
+    done = called("subscriptions", *data)
     assert "the file is missing or empty" in done.stderr
-    done = run("restore", "--accept", *data)
+    done = called("restore", "--accept", *data)
     assert done.exit_code == 0
     assert f"there is no store in {place.path}: the next start makes an empty one" in done.stdout
     assert "lost: all subscriptions" in done.stdout
-    assert run("subscribe", "twice", TWICE, *data).exit_code == 0
+    assert called("subscribe", "twice", TWICE, *data).exit_code == 0
 
 
 @pytest.mark.parametrize("arguments", [(), ("file", "--accept"), ("--accept", "--force")])
 def test_called_wrongly(arguments: tuple[str, ...], tmp_path: Path) -> None:
-    done = run("restore", *arguments, "--data", str(tmp_path / "data"))
+    done = called("restore", *arguments, "--data", str(tmp_path / "data"))
     assert done.exit_code == 2
     assert "restore takes either a FILE or --accept" in done.stderr
     assert not (tmp_path / "data").exists()
 
 
 def test_nothing_to_back_up(tmp_path: Path) -> None:
-    done = run("backup", str(tmp_path / "backup.tar"), "--data", str(tmp_path / "data"))
+    done = called("backup", str(tmp_path / "backup.tar"), "--data", str(tmp_path / "data"))
     assert done.exit_code == 1
     assert "there is no data in" in done.stderr
     assert not list(tmp_path.iterdir())
@@ -181,7 +176,7 @@ def test_a_service_is_not_disturbed(place: Home, backup: Path) -> None:
             ("restore", str(backup), "--force"),
             ("restore", "--accept"),
         ):
-            done = run(*arguments, "--data", str(place.path))
+            done = called(*arguments, "--data", str(place.path))
             assert done.exit_code == 1
             assert f"is in use by process {service.pid}, a running service" in done.stderr
         service.kill()

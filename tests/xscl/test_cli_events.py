@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
-from xscl.cli import app
+from tests.xscl.commandline import called
 from xscl.cli.eventfiles import Record, Unread, read
 from xscl.cli.eventvalues import inferred
 
@@ -40,7 +40,7 @@ def write(name: str, text: str) -> str:
 
 
 def xscl(*arguments: str, given: str | None = None) -> Result:
-    return CliRunner().invoke(app, ["run", *arguments], input=given)
+    return called("run", *arguments, given=given)
 
 
 def rows(*arguments: str, given: str | None = None) -> list[dict[str, Any]]:

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from feeds.documents import Document
 from feeds.spool import Spool
+from tests.xscl.commandline import called
 from tests.xscl.scripted import Server, moved, reply, rss, serving
-from xscl.cli import app
 from xscl.engine import Engine
 from xscl.home import Home
 from xscl.pipeline import BATCH
@@ -45,8 +45,8 @@ def server() -> Iterator[Server]:
         yield running
 
 
-def xscl(*arguments: str, **more: Any) -> Result:
-    return CliRunner().invoke(app, ["feeds", *arguments], **more)
+def xscl(*arguments: str, given: str | None = None) -> Result:
+    return called("feeds", *arguments, given=given)
 
 
 def answered(*arguments: str) -> str:
@@ -114,7 +114,7 @@ def test_what_is_exported_is_imported_the_same() -> None:
 
 
 def test_a_plain_list_from_standard_input() -> None:
-    done = xscl("import", "-", input="# mine\nhttps://a.example/f\nnonsense\n")
+    done = xscl("import", "-", given="# mine\nhttps://a.example/f\nnonsense\n")
     assert done.stdout.endswith("2 outlines: 1 added, 1 refused\n")
 
 

@@ -8,22 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from xscl.cli import app
+from tests.xscl.commandline import called
 
 PAIR = "books//book->b[./t->t] FOLLOWED BY{t=u, 30 d} blogs//blog->c[./t->u]"
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Where the commands run: a data directory with a subscription, and nothing else."""
     monkeypatch.chdir(tmp_path)
-    assert run("subscribe", "echo", PAIR).exit_code == 0
+    assert called("subscribe", "echo", PAIR).exit_code == 0
     return tmp_path
 
 
@@ -43,7 +38,7 @@ def blog(id_: str, title: str, day: int) -> dict[str, Any]:
 
 
 def answer(*arguments: str) -> dict[str, Any]:
-    done = run("push", *arguments, "--json")
+    done = called("push", *arguments, "--json")
     assert done.exit_code == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -65,7 +60,7 @@ def test_the_same_again_changes_nothing_and_other_content_is_a_version() -> None
     again = answer("all.jsonl", "--stream", "blogs")
     assert (again["documents"], again["new"], again["matches"]) == (2, 0, [])
     answer(lines("all.jsonl", book("b1", "Z", 1)), "--stream", "blogs")
-    listed = run("sql", "SELECT id, version FROM documents ORDER BY id", "--format", "json")
+    listed = called("sql", "SELECT id, version FROM documents ORDER BY id", "--format", "json")
     assert json.loads(listed.stdout) == [
         {"id": "b1", "version": 1},
         {"id": "b1@2", "version": 2},
@@ -82,15 +77,17 @@ def test_whole_files_directories_and_archives() -> None:
     here = Path.cwd()
     found = pairs(answer("b.zip", "--stream=blogs", "--at=2026-01-03"))
     assert found == [[f"{here}/in/a.xml", f"{here}/b.zip!b.xml"]]
-    done = run("sql", "SELECT streams FROM documents WHERE id LIKE '%/a.xml'", "--format", "json")
-    assert json.loads(done.stdout) == [{"streams": ["books", "shelf"]}]
+    listed = called(
+        "sql", "SELECT streams FROM documents WHERE id LIKE '%/a.xml'", "--format", "json"
+    )
+    assert json.loads(listed.stdout) == [{"streams": ["books", "shelf"]}]
 
 
 def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
     broken = {**blog("c9", "X", 2), "xml": "<blog"}
     lines("all.jsonl", book("b1", "X", 1), broken, blog("c1", "X", 3))
     Path("none.xml").write_text("no XML at all")
-    done = run("push", "all.jsonl", "none.xml", "--stream", "blogs")
+    done = called("push", "all.jsonl", "none.xml", "--stream", "blogs")
     assert done.exit_code == 0
     assert "echo  b1  +  c1" in done.stdout
     assert done.stdout.endswith("2 documents, 2 of them new; 2 not read; 1 matches\n")
@@ -108,7 +105,7 @@ def test_a_file_is_one_document_however_it_is_named(folder: Path) -> None:
     for named in ("in", "in/a.xml", str(folder / "in" / "a.xml"), "other"):
         answer(named, "--stream", "books")
     answer("in/a.xml", "other/a.xml", "--stream", "books")
-    listed = run("sql", "SELECT id FROM documents ORDER BY id", "--format", "json")
+    listed = called("sql", "SELECT id FROM documents ORDER BY id", "--format", "json")
     assert json.loads(listed.stdout) == [
         {"id": str(folder / "in" / "a.xml")},
         {"id": str(folder / "other" / "a.xml")},
@@ -118,7 +115,7 @@ def test_a_file_is_one_document_however_it_is_named(folder: Path) -> None:
 def test_a_time_far_ahead_is_refused_as_all_else_would_be_over() -> None:
     answer(lines("b.jsonl", book("b1", "X", 1)), "--stream", "blogs")
     Path("a.xml").write_text("<blog><t>X</t></blog>")
-    done = run("push", "a.xml", "--stream", "blogs", "--at", "2999-01-01")
+    done = called("push", "a.xml", "--stream", "blogs", "--at", "2999-01-01")
     assert done.exit_code == 1
     assert "more than a day ahead" in done.stderr
     assert pairs(answer("a.xml", "--stream", "blogs", "--at", "2026-01-05"))
@@ -127,7 +124,7 @@ def test_a_time_far_ahead_is_refused_as_all_else_would_be_over() -> None:
 def test_late_documents_are_told() -> None:
     answer(lines("c.jsonl", blog("c1", "X", 20)), "--stream", "blogs")
     older = {**book("b1", "X", 1), "timestamp": "2025-11-01T00:00:00Z"}
-    done = run("push", lines("b.jsonl", older), "--stream", "blogs")
+    done = called("push", lines("b.jsonl", older), "--stream", "blogs")
     assert "1 came too late for some subscription" in done.stderr
 
 
@@ -141,12 +138,12 @@ def test_late_documents_are_told() -> None:
     ],
 )
 def test_calls_that_lack_something(arguments: tuple[str, ...], told: str) -> None:
-    done = run("push", *arguments)
+    done = called("push", *arguments)
     assert done.exit_code == 2
     assert told in done.stderr
 
 
 def test_if_nothing_could_be_read_the_command_fails() -> None:
-    done = run("push", "nowhere.xml", "--stream", "s")
+    done = called("push", "nowhere.xml", "--stream", "s")
     assert done.exit_code == 1
     assert "/nowhere.xml: there is no such file or directory" in done.stderr

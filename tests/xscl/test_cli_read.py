@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
+from tests.xscl.commandline import called
 from tests.xscl.scripted import Server, reply, rss, serving
-from xscl.cli import app
 from xscl.documents import LEVELS
 from xscl.engine import Engine
 
@@ -31,18 +31,14 @@ def server() -> Iterator[Server]:
         yield running
 
 
-def xscl(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
-
-
 def answered(*arguments: str) -> str:
-    done = xscl(*arguments)
+    done = called(*arguments)
     assert done.exit_code == 0, done.output
     return done.stdout
 
 
 def failed(code: int, *arguments: str) -> str:
-    done = xscl(*arguments)
+    done = called(*arguments)
     assert done.exit_code == code, done.output
     assert "Traceback" not in done.output
     return done.stderr
@@ -59,7 +55,7 @@ def polled(server: Server) -> Result:
         server.says(path, reply(rss("a same", "b same", "c other")))
         answered("feeds", "add", server.url(path), "--stream", path[1:])
     answered("subscribe", "echo", ECHO)
-    return xscl("feeds", "poll", "--all", "--allow-address", server.address)
+    return called("feeds", "poll", "--all", "--allow-address", server.address)
 
 
 # -- Matches -------------------------------------------------------------------------------
@@ -104,11 +100,11 @@ def test_an_unknown_table_is_answered_with_near_ones(polled: Result) -> None:
 
 
 def test_a_stream_that_looks_mistyped_is_warned_of(polled: Result) -> None:
-    done = xscl("subscribe", "q", "feds//item->a[./title->t] JOIN{t=u, 1 d} ones//x->b[./y->u]")
+    done = called("subscribe", "q", "feds//item->a[./title->t] JOIN{t=u, 1 d} ones//x->b[./y->u]")
     assert done.exit_code == 0
     assert "warning: nothing is known of the stream 'feds'; is 'feeds' meant?\n" in done.stderr
     assert "warning: nothing is known of the stream 'ones'; is 'one' meant?\n" in done.stderr
-    assert "meant" not in xscl("subscribe", "r", "entirely//item").stderr
+    assert "meant" not in called("subscribe", "r", "entirely//item").stderr
 
 
 @pytest.mark.parametrize("name", [" a", "a\n", "a\x1b[1m", ""])
@@ -162,7 +158,7 @@ def test_wrong_arguments_are_2_and_what_fails_is_1(folder: Path) -> None:
         (1, ("status", "--data", "none")),
         (0, ("status",)),
     ):
-        done = xscl(*arguments)
+        done = called(*arguments)
         assert done.exit_code == code, arguments
         assert bool(done.stderr) == bool(code), arguments
 
@@ -190,5 +186,5 @@ def test_the_status_counts_what_is_published_and_late_apart(folder: Path) -> Non
 
 
 def test_csv_ends_its_lines_as_its_standard_says(polled: Result) -> None:
-    done = CliRunner().invoke(app, ["sql", "SELECT 1 AS a, 2 AS b", "--format", "csv"])
+    done = called("sql", "SELECT 1 AS a, 2 AS b", "--format", "csv")
     assert done.stdout_bytes == b"a,b\r\n1,2\r\n"

@@ -12,9 +12,10 @@ import httpx
 import pytest
 from typer import Context
 from typer.main import get_command
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from tests.xscl import scripted
+from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, serving
 from xscl.cli import app
 from xscl.cli.naming import feeds_like, subscriptions_like
@@ -31,10 +32,6 @@ BLOG = "<blog><title>Feeds</title><note>good</note></blog>"
 OPML = "<opml version='2.0'><body><outline xmlUrl='https://d.example/f' text='D'/></body></opml>"
 
 
-def xscl(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
-
-
 @dataclass(frozen=True)
 class Both:
     """A data directory that no service runs on, and one with the same in it where one does."""
@@ -47,18 +44,18 @@ class Both:
         return str(self.alone.parent / name)
 
     def served_says(self, *arguments: str) -> str:
-        done = xscl(*arguments, "--data", str(self.served))
+        done = called(*arguments, "--data", str(self.served))
         assert done.exit_code == 0, done.output
         return done.stdout
 
     def served_fails(self, code: int, *arguments: str) -> str:
-        done = xscl(*arguments, "--data", str(self.served))
+        done = called(*arguments, "--data", str(self.served))
         assert (done.exit_code, done.stdout) == (code, ""), done.output
         return done.stderr
 
     def ask(self, *arguments: str) -> tuple[Result, Result]:
         """Run a command on both."""
-        first, second = (xscl(*arguments, "--data", str(d)) for d in (self.alone, self.served))
+        first, second = (called(*arguments, "--data", str(d)) for d in (self.alone, self.served))
         return first, second
 
 
@@ -80,8 +77,8 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
     ]
     with serving(Home(served)) as running:
         for arguments in made:
-            first = xscl(*arguments, "--data", str(alone))
-            second = xscl(*arguments, "--data", str(served))
+            first = called(*arguments, "--data", str(alone))
+            second = called(*arguments, "--data", str(served))
             assert (first.exit_code, second.exit_code) == (0, 0), (first.output, second.output)
         yield Both(alone, served, running.address)
 
@@ -263,18 +260,18 @@ def test_a_poll_is_made_by_the_service(tmp_path: Path) -> None:
             here = ("--data", str(tmp_path / "data"))
             source.says("/page", scripted.reply(b"<html><title>no feed</title></html>"))
             subscribe = ["subscribe", "echo", "feeds//item->a[./title->t]"]
-            assert xscl(*subscribe, *here).exit_code == 0
-            done = xscl("feeds", "add", source.url("/one"), "--stream", "one", *here)
+            assert called(*subscribe, *here).exit_code == 0
+            done = called("feeds", "add", source.url("/one"), "--stream", "one", *here)
             assert "it has 2 items now, which are history" in done.stderr
-            done = xscl("feeds", "add", source.url("/page"), "--stream", "two", *here)
+            done = called("feeds", "add", source.url("/page"), "--stream", "two", *here)
             assert (done.exit_code, done.stdout.count("\n")) == (0, 1)
             assert "its first poll failed: the answer is a web page, not a feed" in done.stderr
             assert "'xscl feeds remove two'" in done.stderr
             source.says("/one", scripted.reply(scripted.rss("a same", "b same", "c new")))
-            told = json.loads(xscl("feeds", "poll", "one", "--json", *here).stdout)
+            told = json.loads(called("feeds", "poll", "one", "--json", *here).stdout)
             assert list(told) == ["feeds", "matches", "matches_among_history"]
             assert [one["stream"] for one in told["feeds"]] == ["one"]
-            items = json.loads(xscl("feeds", "show", "one", "--json", *here).stdout)["items"]
+            items = json.loads(called("feeds", "show", "one", "--json", *here).stdout)["items"]
             assert items == 3
 
 
@@ -284,22 +281,22 @@ def test_a_service_is_named_and_asked_with_a_token(both: Both, tmp_path: Path) -
     secret = tmp_path / "token"
     secret.write_text(made["token"] + "\n")
     asked = ("--url", both.address, "--token", f"@{secret}")
-    assert json.loads(xscl("subscriptions", "--json", *asked).stdout) == []
-    listed = xscl("token", "list", "--json", *asked).stdout
+    assert json.loads(called("subscriptions", "--json", *asked).stdout) == []
+    listed = called("token", "list", "--json", *asked).stdout
     assert [one["user"] for one in json.loads(listed)] == ["ann"]
     assert made["token"] not in listed
-    refused = xscl("subscribe", "s", "nowhere//a", *asked)
+    refused = called("subscribe", "s", "nowhere//a", *asked)
     assert refused.exit_code == 2
     assert "there is no stream 'nowhere'\n  nowhere//a\n  ^\n" in refused.stderr
-    assert "for its operator" in xscl("status", *asked).stderr
-    assert xscl("token", "revoke", made["id"], "--data", str(both.served)).exit_code == 0
-    gone = xscl("subscriptions", *asked)
+    assert "for its operator" in called("status", *asked).stderr
+    assert called("token", "revoke", made["id"], "--data", str(both.served)).exit_code == 0
+    gone = called("subscriptions", *asked)
     assert gone.exit_code == 1
     assert gone.stderr == (
         "xscl: the token is wrong, revoked or over\n"
         "hint: give a token with --token @FILE or XSCL_TOKEN; 'xscl token create' makes one\n"
     )
-    assert made["token"] not in xscl("status", "--help").output
+    assert made["token"] not in called("status", "--help").output
 
 
 @pytest.mark.parametrize(
@@ -312,7 +309,7 @@ def test_a_service_is_named_and_asked_with_a_token(both: Both, tmp_path: Path) -
     ],
 )
 def test_services_named_wrongly(arguments: list[str], code: int, message: str) -> None:
-    done = xscl("subscriptions", *arguments)
+    done = called("subscriptions", *arguments)
     assert (done.exit_code, done.stdout) == (code, "")
     assert message in done.stderr
 

@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner, Result
 
-from xscl.cli import app
+from tests.xscl.commandline import called
 from xscl.cli.settings import config
 
 
@@ -21,10 +20,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def xscl(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
-
-
 def says(folder: Path, text: str) -> None:
     folder.mkdir(exist_ok=True, parents=True)
     (folder / "xscl.toml").write_text(text)
@@ -32,7 +27,7 @@ def says(folder: Path, text: str) -> None:
 
 def data_of(*arguments: str) -> str:
     """Return the data directory that a command means."""
-    done = xscl("status", *arguments)
+    done = called("status", *arguments)
     assert done.exit_code == 1
     return Path(done.stderr.partition("no data in ")[2].partition(" yet")[0]).name
 
@@ -64,7 +59,7 @@ def test_the_first_file_counts_and_paths_are_relative_to_it(folder: Path) -> Non
 
 def test_a_file_in_a_new_data_directory_does_not_stand_against_it(folder: Path) -> None:
     says(folder / "xscl-data", 'history = "7d"')
-    assert xscl("subscribe", "a", "S//a").exit_code == 0
+    assert called("subscribe", "a", "S//a").exit_code == 0
 
 
 @pytest.mark.parametrize(
@@ -81,33 +76,33 @@ def test_a_file_in_a_new_data_directory_does_not_stand_against_it(folder: Path) 
 )
 def test_what_a_file_cannot_say(folder: Path, text: str, message: str) -> None:
     says(folder, text)
-    done = xscl("status")
+    done = called("status")
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(f"xscl: {folder / 'xscl.toml'}: ")
     assert message in done.stderr
-    assert xscl("status", "--help").exit_code == 0
+    assert called("status", "--help").exit_code == 0
 
 
 def test_names_of_arguments_are_no_settings(folder: Path) -> None:
     says(folder, 'name = ["host.example"]\nport = 1')
-    assert "subscribed 'a'" in xscl("subscribe", "a", "S//a").stdout
-    assert '"what": "port"' in xscl("doctor", "--json").stdout
+    assert "subscribed 'a'" in called("subscribe", "a", "S//a").stdout
+    assert '"what": "port"' in called("doctor", "--json").stdout
 
 
 def test_a_token_comes_from_a_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     says(folder, 'url = "http://127.0.0.1:9"\ntoken-file = "nix"')
-    assert f"the token in {folder / 'nix'} cannot be read" in xscl("subscriptions").stderr
+    assert f"the token in {folder / 'nix'} cannot be read" in called("subscriptions").stderr
     monkeypatch.setenv("XSCL_TOKEN_FILE", "other")
-    assert "the token in other cannot be read" in xscl("subscriptions").stderr
+    assert "the token in other cannot be read" in called("subscriptions").stderr
     (folder / "other").write_text("secret")
-    assert "does not answer" in xscl("subscriptions").stderr
+    assert "does not answer" in called("subscriptions").stderr
 
 
 # -- doctor --------------------------------------------------------------------------------
 
 
 def looked(*arguments: str) -> dict[str, dict[str, str]]:
-    done = xscl("doctor", "--json", *arguments)
+    done = called("doctor", "--json", *arguments)
     found = {one["what"]: one for one in json.loads(done.stdout)}
     assert done.exit_code == (1 if any(one["sign"] == "bad" for one in found.values()) else 0)
     return found
@@ -118,12 +113,12 @@ def test_a_doctor_finds_nothing_wrong_with_a_new_directory(folder: Path) -> None
     assert found["data"]["sign"] == found["python"]["sign"] == found["disk"]["sign"] == "ok"
     assert {"java", "spark", "service", "clock", "port"} < set(found)
     assert list(folder.iterdir()) == []
-    lines = xscl("doctor").stdout.splitlines()
+    lines = called("doctor").stdout.splitlines()
     assert all(line[:6] in ("ok    ", "warn  ", "bad   ", "      ") for line in lines)
 
 
 def test_a_doctor_finds_what_is_wrong_with_a_directory(folder: Path) -> None:
-    assert xscl("subscribe", "a", "S//a").exit_code == 0
+    assert called("subscribe", "a", "S//a").exit_code == 0
     data = folder / "xscl-data"
     before = (data / "state.duckdb").read_bytes()
     found = looked()

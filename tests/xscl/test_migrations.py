@@ -8,11 +8,10 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from typer.testing import CliRunner
 
 import xscl
+from tests.xscl.commandline import called
 from xscl import migrations, store
-from xscl.cli import app
 from xscl.errors import StoreError
 from xscl.followed import Feeds
 from xscl.mark import read_mark
@@ -201,7 +200,7 @@ def test_a_copy_is_kept_and_said(old: Path, caplog: pytest.LogCaptureFixture) ->
 
 
 def test_the_command_line_says_it(old: Path) -> None:
-    done = CliRunner().invoke(app, ["subscriptions", "--data", str(old.parent)])
+    done = called("subscriptions", "--data", str(old.parent))
     assert done.exit_code == 0
     assert f"xscl: the store {old} is of version {VERSION} now" in done.stderr
 

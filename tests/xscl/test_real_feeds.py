@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from typer.testing import CliRunner, Result
+from typer.testing import Result
 
 from feeds import files
 from feeds.documents import Document
-from xscl.cli import app
+from tests.xscl.commandline import called
 from xscl.cli.inputs import instant
 
 AT = "2026-06-01"
@@ -36,7 +36,7 @@ class Seen:
 
 
 def run(*arguments: str) -> Result:
-    done = CliRunner().invoke(app, ["run", "--at", AT, "--json", *arguments])
+    done = called("run", "--at", AT, "--json", *arguments)
     assert done.exit_code == 0, done.stderr
     return done
 

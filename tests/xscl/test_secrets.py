@@ -10,10 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
+from tests.xscl.commandline import called
 from tests.xscl.scripted import Server, placed, reply, rss, serving
-from xscl.cli import app
 from xscl.engine import Engine
 from xscl.feed import Feed, FeedsError
 from xscl.followed import Feeds
@@ -225,7 +224,7 @@ def test_no_command_shows_a_secret(tmp_path: Path) -> None:
 
     def run(*arguments: str) -> None:
         nonlocal said
-        done = CliRunner().invoke(app, [*arguments, *data])
+        done = called(*arguments, *data)
         assert done.exception is None or isinstance(done.exception, SystemExit)
         said += done.output
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
 
 from feeds.documents import Document
 from feeds.spool import Spool
-from xscl.cli import app
+from tests.xscl.commandline import called
 from xscl.engine import Engine
 from xscl.feedtables import create_tables
 from xscl.home import Home
@@ -35,10 +34,6 @@ TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
 def documents(*numbers: int) -> list[Document]:
     return [Document("S", f"d{n}", n, b"<a>hi</a>", history=n < 2) for n in numbers]
-
-
-def run_xscl(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
 
 
 def command(*arguments: str) -> list[str]:
@@ -116,17 +111,17 @@ def test_a_signal_ends_it_in_order(
 def test_others_are_told_who_is_there(place: Home, service: "subprocess.Popen[str]") -> None:
     data = ("--data", str(place.path))
     for arguments in (("serve", "--no-spark"), ("restore", "--accept")):
-        done = run_xscl(*arguments, *data)
+        done = called(*arguments, *data)
         assert done.exit_code == 1
         told = f"is in use by process {service.pid}, a running service\nhint: stop it first"
         assert told in done.stderr
     assert eventually(lambda: written(place).get("matches") == 1)
-    done = run_xscl("status", "--json", *data)
+    done = called("status", "--json", *data)
     assert done.exit_code == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures["service"] == service.pid
     assert (figures["consumer"], figures["documents"], figures["matches"]) == ("direct", 2, 1)
-    assert f"service        process {service.pid}" in run_xscl("status", *data).stdout
+    assert f"service        process {service.pid}" in called("status", *data).stdout
 
 
 def test_the_status_of_a_service_of_another_release(
@@ -136,13 +131,13 @@ def test_the_status_of_a_service_of_another_release(
     os.kill(service.pid, signal.SIGSTOP)
     last = written(place)
     place.write_status({**last, "pressure": [7]})
-    done = run_xscl("status", "--json", "--data", str(place.path))
+    done = called("status", "--json", "--data", str(place.path))
     assert done.exit_code == 0, done.stderr
     figures = json.loads(done.stdout)
     assert figures.keys() == last.keys() - {"pid", "written", "paused"} | {"service"}
     for missing in ("lag", "written"):
         place.write_status({name: value for name, value in last.items() if name != missing})
-        done = run_xscl("status", "--data", str(place.path))
+        done = called("status", "--data", str(place.path))
         assert done.exit_code == 1
         assert f"(process {service.pid}) is of another release" in done.stderr
         assert "Traceback" not in done.output
@@ -154,7 +149,7 @@ def test_a_service_that_was_killed_leaves_nothing_behind(
 ) -> None:
     service.kill()
     service.wait()
-    done = run_xscl("status", "--json", "--data", str(place.path))
+    done = called("status", "--json", "--data", str(place.path))
     assert json.loads(done.stdout)["service"] is None
     assert json.loads(done.stdout)["matches"] == 1
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
+from tests.xscl.commandline import called
 from tests.xscl.page.shown import TRICKS, Shop, parsed
 from tests.xscl.service.conftest import Running, eventually, serving
-from xscl.cli import app
 from xscl.home import Home
 from xscl.page.rendering import POLICY, VIEWS
 from xscl.service.dependencies import COOKIE
@@ -169,7 +168,7 @@ def test_explain_draws_what_a_service_has(shop: Shop, tmp_path: Path) -> None:
     for query in ("tricky", "S//a->x JOIN{x = y, 1 h} S//b->y"):
         file = tmp_path / "drawn.svg"
         arguments = ["explain", query, "--svg", str(file), "--url", shop.address]
-        done = CliRunner().invoke(app, arguments)
+        done = called(*arguments)
         assert done.exit_code == 0, done.stderr
         assert "<svg" in file.read_text("utf-8")
         file.unlink()

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 from feeds.spool import Spool
+from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
 from xscl.backup import Backup, back_up, read_backup, receive
-from xscl.cli import app
 from xscl.diskroom import LEAST
 from xscl.engine import Engine
 from xscl.home import Home
@@ -58,7 +57,7 @@ def test_c18_a_backup_of_a_service_is_a_batch_boundary_and_opens(
             eventually(lambda before=sent[0]: sent[0] > before + 10)  # type: ignore[misc]
             target, acknowledged = tmp_path / f"{number}.xscl", sent[0]
             given = ("backup", str(target), "--data", str(running.home.path))
-            done = CliRunner().invoke(app, given)
+            done = called(*given)
             assert (done.exit_code, done.stderr) == (0, ""), done.output
             assert done.stdout.startswith(f"wrote {target}: ")
             made.append((target, acknowledged))

@@ -13,10 +13,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from typer.testing import CliRunner
 
+from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
-from xscl.cli import app
 from xscl.home import Home
 from xscl.service.installation import Settings
 from xscl.service.tokens import FORM
@@ -28,7 +27,7 @@ GUESSES = 5
 def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Running, str]]:
     """A service that listens on all addresses, and a token of the operator."""
     home = Home(tmp_path_factory.mktemp("elsewhere") / "data")
-    done = CliRunner().invoke(app, ["token", "create", "--data", str(home.path), "--json"])
+    done = called("token", "create", "--data", str(home.path), "--json")
     assert done.exit_code == 0, done.output
     settings = replace(ANY_PORT, host="0.0.0.0", guesses=GUESSES)
     with serving(home, settings) as running:
@@ -108,7 +107,7 @@ def test_w7_tokens_are_hashed_at_rest_and_in_no_log(
 
 def test_tokens_on_the_command_line(tmp_path: Path) -> None:
     def run(*arguments: str) -> str:
-        done = CliRunner().invoke(app, [*arguments, "--data", str(tmp_path / "data")])
+        done = called(*arguments, "--data", str(tmp_path / "data"))
         assert done.exit_code == 0, done.output
         return done.stdout
 
