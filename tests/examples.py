@@ -1,7 +1,7 @@
 """How many cases properties are tried with.
 
-In a run of all tests few, so that it ends within ten minutes. XSCL_EXAMPLES=5 in the environment
-stands for five times as many, and `make test-slow` tries every property so.
+In a run of all tests few, so that it ends within ten minutes. XSCL_EXAMPLES=8 in the environment
+stands for eight times as many, and `make test-slow` tries every property so.
 """
 
 from __future__ import annotations

@@ -351,7 +351,7 @@ def _libxml2(xml: bytes, expression: str) -> list[int]:
     )
 
 
-@examples(50)
+@examples(30)
 @given(case=cases(), data=st.data())
 def test_patterns_select_what_libxml2_selects(case: Case, data: st.DataObject) -> None:
     query = data.draw(queries(case.documents))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias, TypeVar, assert_never
 
 from hypothesis import strategies as st
@@ -130,6 +131,9 @@ class Program:
         printer.text(repr(self))
 
 
+_between = cache(st.integers)  # Hypothesis's own cache takes as long as a choice
+
+
 class Choice:
     """Choices that Hypothesis makes, the first option being the simplest."""
 
@@ -137,7 +141,7 @@ class Choice:
         self._draw = draw
 
     def number(self, least: int, largest: int) -> int:
-        return self._draw(st.integers(least, largest))
+        return self._draw(_between(least, largest))
 
     def of(self, *options: T) -> T:
         return options[self.number(0, len(options) - 1)]
@@ -291,14 +295,14 @@ def atom(choose: Choice, types: Types) -> Expression:
     if len(types) == 2 and all(by_side) and choose.often(2):
         return Compare(choose.of(*RELATING), choose.of(*by_side[0]), choose.of(*by_side[1]))
     found: list[Expression] = [*columns(types, kind)] or [Constant(1)]
-    match choose.number(0, 13):
+    match choose.number(0, 15):
         case 13:
             return every(choose, types)
         case 0 | 1 | 2 | 10:
             return Compare("=", choose.of(*found), constant(choose, kind))
         case 3 | 4 | 5 | 11 | 12:
             return Compare(choose.of(*COMPARISONS[1:]), choose.of(*found), constant(choose, kind))
-        case 6:
+        case 6 | 14 | 15:
             value = measured(choose, types)
             return Compare(choose.of("<=", ">=", "="), value, Constant(choose.number(0, 6)))
         case 7:
@@ -447,7 +451,7 @@ def absent(choose: Choice, left: Node, right: Node) -> Node:
     window = Constant(choose.number(1, 6))
     if choose.often(2):
         predicate = condition(choose, algebra.pair_types(left, right))
-        make = algebra.timer if choose.seldom(3) else algebra.absence
+        make = algebra.timer if choose.seldom(2) else algebra.absence
         return make(left, right, predicate, window)
     left, right = distinct(left, right)
     predicate = condition(choose, algebra.pair_types(left, right))

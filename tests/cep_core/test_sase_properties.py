@@ -45,7 +45,7 @@ from tests.cep_core.sase_strategies import (
 from tests.examples import MORE, until
 
 USUAL = settings(
-    max_examples=60 * MORE, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=40 * MORE, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 EDGES = ("at the edge of the window", "simultaneous events", "a result without a further event")
 FEATURES = (
@@ -177,7 +177,7 @@ def test_queries_that_share_find_what_each_would_alone() -> None:
     tried = worth = sharing = midway = 0
 
     @given(companies(), options())
-    @settings(USUAL, max_examples=30 * MORE)
+    @settings(USUAL, max_examples=20 * MORE)
     def agrees(company: Company, chosen: Options) -> None:
         nonlocal tried, worth, sharing, midway
         core = Engine(1, options=chosen)

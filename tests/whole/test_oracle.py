@@ -512,7 +512,7 @@ def _translated(query: first.Query) -> Query:
     return Query(FollowedBy(query.left, query.right, predicate, query.window))
 
 
-@examples(60)
+@examples(40)
 @given(case=first.histories() | first.cases())
 def test_joins_of_two_blocks_are_what_their_own_oracle_says(case: first.Case) -> None:
     events = [

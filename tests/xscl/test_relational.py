@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from feeds.documents import Document
+from tests.examples import examples
 from xscl.engine import Engine
 from xscl.errors import NameTaken, QueryError, StreamCycle, StreamInUse, XsclError
 from xscl.match import Match
@@ -75,7 +76,7 @@ def values(match: Match, variables: Sequence[str]) -> tuple[object, ...]:
 CUTS = st.just([True] * 10) | st.lists(st.booleans(), min_size=10, max_size=10)
 
 
-@settings(max_examples=8)
+@examples(5)
 @given(streams(), CUTS)
 def test_the_same_query_in_both_languages(
     drawn: tuple[list[Document], int], cuts: list[bool]
@@ -149,7 +150,7 @@ def found_by(
     return found
 
 
-@settings(max_examples=8)
+@examples(5)
 @given(streams(), CUTS)
 def test_what_is_published_does_not_depend_on_batch_cuts(
     drawn: tuple[list[Document], int], cuts: list[bool]

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.examples import examples
+from tests.examples import examples, until
 from tests.strategies import Push, Unsubscribe
 from tests.whole.queries import Case
 from tests.whole.test_engine import CUTS, KINDS, Player, agrees
@@ -117,7 +117,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
     cases = Counter[str]()
 
-    @examples(5)
+    @examples(3)
     @given(KINDS[kind], CUTS, RETENTIONS)
     def property_holds(case: Case, cuts: list[bool], retention: Retention) -> None:
         player, left = run(case, cuts, retention)
@@ -129,7 +129,8 @@ def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
         cases["matches"] += bool(player.found)
 
     property_holds()
-    assert cases["matches"], cases
+    until(lambda: cases["matches"] > 0, property_holds)
+    assert cases["matches"]
 
 
 @pytest.mark.hypothesis
@@ -161,7 +162,7 @@ def test_forgetting_identities_changes_no_match_of_documents_that_come_once(
 ) -> None:
     cases = Counter[str]()
 
-    @examples(3)
+    @examples(2)
     @given(KINDS[kind], CUTS, RETENTIONS, st.sampled_from((0, 1, 2)))
     def property_holds(case: Case, cuts: list[bool], retention: Retention, age: int) -> None:
         case = _told_apart(case)
@@ -170,7 +171,8 @@ def test_forgetting_identities_changes_no_match_of_documents_that_come_once(
         cases["matches"] += bool(player.found)
 
     property_holds()
-    assert cases["matches"], cases
+    until(lambda: cases["matches"] > 0, property_holds)
+    assert cases["matches"]
 
 
 @pytest.mark.parametrize("window", ["3 ms", "30 ms"])
