@@ -22,7 +22,8 @@ from tests.benchmarks.sase_workload import Table1, domain_for, events, query, si
 
 @pytest.mark.parametrize("template", TEMPLATES)
 def test_all_modes_of_cayuga_find_the_same(template: Template) -> None:
-    assert cayuga.verify(template) > 0
+    many = template.startswith("NonDeterministic")  # matches, that grow with the square of events
+    assert cayuga.verify(template, events=150 if many else 300) > 0
 
 
 @pytest.mark.parametrize("pattern", get_args(Pattern))

@@ -29,7 +29,7 @@ def test_the_complex_schema_has_three_levels() -> None:
 
 
 def test_both_sides_of_mmqjp_complex_find_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mmqjp, "PILOT", 4)
+    monkeypatch.setattr(mmqjp, "PILOT", 2)
     schema = mmqjp_complex.three_levels(2)
     measured = measure(schema, random_queries(schema.leaves, 40, 0.8, 3, seed=1), sample=20)
     assert measured.templates > 3

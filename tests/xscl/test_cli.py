@@ -451,7 +451,7 @@ def test_every_command_has_help_with_an_example(command: list[str]) -> None:
 
 
 def test_version() -> None:
-    assert re.fullmatch(r"called( \d+\.\d+\.\d+\S*|, run from its source)\n", answered("--version"))
+    assert re.fullmatch(r"xscl( \d+\.\d+\.\d+\S*|, run from its source)\n", answered("--version"))
 
 
 def test_no_other_commands() -> None:

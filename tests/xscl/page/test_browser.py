@@ -31,10 +31,6 @@ def wide(browser: Browser) -> Iterator[None]:
     assert browser.complaints() == []
 
 
-def screenshot(browser: Browser, folder: Path, name: str) -> None:
-    assert browser.chrome.save_screenshot(str(folder / f"{name}.png"))
-
-
 # -- The first user --------------------------------------------------------------------------
 
 
@@ -45,7 +41,6 @@ def test_a_first_user_subscribes_tries_and_gets_the_match_live(
         shop = Shop(running.address, client)
         browser.open(f"{shop.address}/")
         assert "Find what belongs together" in browser.text("h1")
-        screenshot(browser, tmp_path, "guide")
         browser.one("form[action='/gallery/load'] button").click()
         _until_here(browser, shop, "sample")
         browser.one(".tile[href='/subscribe?example=correction']").click()
@@ -90,13 +85,12 @@ def _until_here(browser: Browser, shop: Shop, what: str) -> None:
 
 @pytest.mark.parametrize("path", PAGES)
 def test_a_page_is_accessible_in_light_and_dark_wide_and_small(
-    browser: Browser, shop: Shop, tmp_path: Path, path: str
+    browser: Browser, shop: Shop, path: str
 ) -> None:
     for scheme, size in (("light", WIDE), ("dark", PHONE)):
         browser.look(scheme, size)
         browser.open(shop.address + path)
         assert browser.violations() == []
-        screenshot(browser, tmp_path, scheme)
         wide = browser.run("return document.documentElement.scrollWidth")
         assert wide <= size[0]
         assert browser.shifted() < 0.01
