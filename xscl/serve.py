@@ -122,6 +122,8 @@ class Service:
             self._report(looks)
             with self._answering(engine, spool, outbox):
                 self._report(looks)
+                if self.address is not None:  # and by now commands find it
+                    self._on_listening(self.address)
                 fetch = self._thread("fetcher", lambda: self._fetch(engine, feeds, spool))
                 report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
                 began = time.monotonic()
@@ -192,7 +194,6 @@ class Service:
                 server.start()
                 self.address = server.address
                 _log.info("requests are taken", extra={"address": server.address})
-                self._on_listening(server.address)
                 yield
             finally:
                 outbox.begin_to_end()
