@@ -48,7 +48,7 @@ from tests.benchmarks.harness import (
     timed_stages,
 )
 from xscl.collector import paused
-from xscl.xpath import portions, shred, walk
+from xscl.xpath import portions, shred, together, view
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.portions import Portion, portion_of, texts_of
 from xscl.xpath.tree import number_nodes
@@ -62,13 +62,13 @@ ONE_BY_ONE = 51  # blocks that come, and go, one by one
 
 STAGES = {
     "parse": (portions, "parse"),
-    "outline": (walk, "outline"),
-    "shape": (walk, "shape_of"),
-    "index": (walk.Walk, "search"),
-    "rows": (walk.Walk, "packed"),
-    "values": (walk.Walk, "text"),
-    "tables": (shred.Columns, "tables"),
-    "columns and other": (shred.Columns, "add"),
+    "outline": (shred, "outline"),
+    "shape": (shred, "shape_of"),
+    "index": (together.Together, "find"),
+    "texts": (together.Together, "texts"),
+    "rows": (view, "rows_of"),
+    "tables and other": (shred.Columns, "tables"),
+    "nodes and other": (shred.Columns, "add"),
 }
 
 
@@ -154,9 +154,9 @@ class Side:
     def shred_parsed(self, roots: Sequence[etree._Element]) -> None:
         """Find the witnesses of parsed documents."""
         with paused():
-            columns = shred.Columns()
+            columns = shred.Columns(self.automaton)
             for doc, root in enumerate(roots):
-                columns.add(self.automaton, doc, (STREAM,), root)
+                columns.add(doc, (STREAM,), root)
             columns.tables()
 
 

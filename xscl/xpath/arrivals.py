@@ -57,7 +57,7 @@ class Arrival(NamedTuple):
 
 def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
     """Return the witnesses of a batch of documents."""
-    columns = Columns()
+    columns = Columns(automaton)
     times: list[tuple[int, ...]] = []
     elsewhere: list[tuple[int, Part]] = []
     for one in arrivals:
@@ -65,7 +65,7 @@ def shred(automaton: Automaton, arrivals: Iterable[Arrival]) -> Witnesses:
         if one.part is not None and one.part.portion.version == automaton.version:
             elsewhere.append((one.doc, one.part))
         else:
-            columns.add(automaton, one.doc, one.streams, one.root)
+            columns.add(one.doc, one.streams, one.root)
     bindings, values = placed(columns.tables(), elsewhere)
     fields = zip(*times, strict=True) if times else [()] * len(TIMES)
     arrays = [pa.array(c, f.type) for c, f in zip(fields, TIMES, strict=True)]

@@ -21,13 +21,14 @@ class Constants:
     """The constants of one question; those of equality and order need not be known."""
 
     __slots__ = (
-        *("__weakref__", "_lengths", "_uses", "_words", "known", "ordered", "plain"),
+        *("__weakref__", "_lengths", "_uses", "_words", "known", "numeric", "ordered", "plain"),
         "question",
     )
 
     def __init__(self, question: Question) -> None:
         self.question = question
         self.ordered = question.ordered
+        self.numeric = question.numeric or question.kind == "interval"
         self.known = question.kind in ("contains", "starts-with")
         self.plain = is_plain(question.path)
         self._uses: dict[str, tuple[str, int]] = {}
@@ -80,11 +81,10 @@ class Constants:
             case _:
                 raise AssertionError("names are known from the structure, bounds by extremes")
 
-    def extremes(self, texts: Sequence[str]) -> tuple[Constant, Constant] | None:
-        """Return the least and the greatest value of an answer; None if it has none."""
-        numeric = self.question.numeric or self.question.kind == "interval"
-        values: list[Any] = list(numbers(texts) if numeric else texts)
-        return (min(values), max(values)) if values else None
+    def extremes(self, texts: Sequence[str]) -> tuple[Constant, ...]:
+        """Return the least and the greatest value of an answer, nothing if it has none."""
+        values: list[Any] = list(numbers(texts) if self.numeric else texts)
+        return (min(values), max(values)) if values else ()
 
 
 def numbers(texts: Sequence[str]) -> Iterator[float]:

@@ -11,7 +11,7 @@ mostly alone, and stands for itself.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from xscl.language.syntax import Condition
@@ -27,16 +27,6 @@ class Owner(Protocol):
 
     @property
     def conditions(self) -> tuple[Condition, ...]: ...
-
-
-class Probe(Protocol):
-    """A node that answers questions."""
-
-    def suitable(self, constants: Constants) -> Set[Constant]:
-        """Return the constants that suit the answer."""
-
-    def extremes(self, constants: Constants) -> tuple[Constant, Constant] | None:
-        """Return the least and the greatest value of an answer, if it has any."""
 
 
 O = TypeVar("O", bound=Owner)  # noqa: E741
@@ -78,22 +68,21 @@ class Bounded(Generic[O]):
             del self._bounds[bisect_left(self._bounds, bound)]
         del self._branches[bound]
 
-    def suiting(self, least: Any, greatest: Any) -> Iterator[Branch[O]]:
-        """Return what is found by the bounds that values keep, given their extremes."""
+    def suiting(self, least: Any, greatest: Any) -> Sequence[Constant]:
+        """Return the bounds that values keep, given their extremes."""
         bounds = self._bounds
         match self._kind:
             case "<":
-                kept = bounds[bisect_right(bounds, least) :]
+                return bounds[bisect_right(bounds, least) :]
             case "<=":
-                kept = bounds[bisect_left(bounds, least) :]
+                return bounds[bisect_left(bounds, least) :]
             case ">":
-                kept = bounds[: bisect_left(bounds, greatest)]
+                return bounds[: bisect_left(bounds, greatest)]
             case ">=":
-                kept = bounds[: bisect_right(bounds, greatest)]
+                return bounds[: bisect_right(bounds, greatest)]
             case _:
                 assert self._intervals is not None
-                kept = self._intervals.kept_by(least, greatest)
-        return map(self._branches.__getitem__, kept)
+                return self._intervals.kept_by(least, greatest)
 
 
 Level: TypeAlias = "dict[Constant, Branch[O]] | Bounded[O]"
@@ -119,27 +108,23 @@ class Index(Generic[O]):
         """Take out an owner."""
         self._out(questions, owner, plan(owner.conditions), 0)
 
-    def find(self, probe: Probe, proved: list[O], found: list[Candidate[O]]) -> None:
-        """Append what holds at a node, and what holds if the rest of its conditions does.
+    def find(self, names: Callable[[Kind], Set[Constant]]) -> Iterator[Candidate[O]]:
+        """Yield what holds at a node if the rest of its conditions does, where all ask for names.
 
-        An owner may come again, found by another alternative of an OR.
+        `names` gives those at the node.  An owner may come again, found by another alternative of
+        an OR.  (Where conditions ask for values see `xscl.xpath.view`.)
         """
-        if self.here:
-            found += self.here
-        branch: Branch[O]
+        yield from self.here
         for constants, level in self.levels.items():
-            branches: Iterable[Branch[O]] = ()
-            if isinstance(level, dict):
-                branches = map(level.__getitem__, level.keys() & probe.suitable(constants))
-            elif (extremes := probe.extremes(constants)) is not None:
-                branches = level.suiting(*extremes)
-            for branch in branches:
-                if isinstance(branch, list):
-                    found += branch
-                elif isinstance(branch, Index):
-                    branch.find(probe, proved, found)
+            assert isinstance(level, dict), "names have no bounds"
+            for name in level.keys() & names(constants.question.kind):
+                branch = level[name]
+                if isinstance(branch, Index):
+                    yield from branch.find(names)
+                elif isinstance(branch, list):
+                    yield from branch
                 else:
-                    proved.append(branch)
+                    yield branch, ()
 
     def _into(self, questions: Questions, owner: O, planned: Plan, depth: int) -> None:
         if depth == len(planned):

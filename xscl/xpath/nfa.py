@@ -73,6 +73,11 @@ class Automaton:
         return f"{self._token}-{self._changes}"
 
     @property
+    def changes(self) -> int:
+        """The number of changes so far."""
+        return self._changes
+
+    @property
     def now(self) -> int:
         """The number of changes that known structures have had to learn so far."""
         return self._logged

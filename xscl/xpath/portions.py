@@ -68,12 +68,12 @@ class Part:
 
 def portion_of(automaton: Automaton, version: str, texts: Iterable[Text]) -> Portion:
     """Return the witnesses of documents; those that cannot be parsed have none."""
-    columns = Columns()
+    columns = Columns(automaton)
     refused: set[int] = set()
     with paused():
         for place, (streams, xml) in enumerate(texts):
             try:
-                columns.add(automaton, place, streams, parse(xml))
+                columns.add(place, streams, parse(xml))
             except MalformedDocument:
                 refused.add(place)
     bindings, values = columns.tables()

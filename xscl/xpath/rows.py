@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence, Set
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from xscl.xpath.places import Bundle, Entry, Place
 
@@ -73,19 +73,45 @@ def _above(node: int, descendant: bool, matched: Set[int], parents: Sequence[int
         above = parents[above]
 
 
-class Remembered:
-    """The rows of bundles that matched at one node of some shape, as far as there is room."""
+class Known:
+    """What is remembered of one shape: rows by bundle and node, and views by index and node."""
+
+    __slots__ = ("_shown", "_views", "rows")
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, dict[tuple[Bundle | None, int], Packed]] = {}
+        self.rows: dict[tuple[Bundle, int], Packed] = {}
+        self._views: dict[tuple[Hashable, int], Any] = {}  # see `xscl.xpath.view`
+        self._shown = -1
+
+    def views(self, changes: int) -> dict[tuple[Hashable, int], Any]:
+        """Return the views of an automaton that has had so many changes: after one, none."""
+        if self._shown != changes:
+            self._views.clear()
+            self._shown = changes
+        return self._views
+
+    def clear(self) -> None:
+        """Forget all of it."""
+        self.rows.clear()
+        self._views.clear()
+
+
+class Remembered:
+    """What is remembered of all shapes, as far as there is room."""
+
+    def __init__(self) -> None:
+        self._known: dict[Hashable, Known] = {}
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
-    def of(self, shape: Hashable) -> dict[tuple[Bundle | None, int], Packed]:
-        """Return the rows that are known of a shape, by bundle and node; it is only read."""
-        return self._known.setdefault(shape, {})
+    def of(self, shape: Hashable) -> Known:
+        """Return what is known of a shape; rows are added by `keep`."""
+        known = self._known.get(shape)
+        if known is None:
+            known = self._known[shape] = Known()
+        return known
 
     def keep(self, shape: Hashable, bundle: Bundle, node: int, rows: Packed) -> None:
         """Remember rows; if there are too many, nothing but these."""
@@ -93,9 +119,11 @@ class Remembered:
             for known in self._known.values():
                 known.clear()
             self._count = 0
-        self.of(shape)[bundle, node] = rows
+        self.of(shape).rows[bundle, node] = rows
         self._count += 1
 
     def forget(self, shape: Hashable) -> None:
         """Keep nothing of a shape."""
-        self._count -= len(self._known.pop(shape, ()))
+        known = self._known.pop(shape, None)
+        if known is not None:
+            self._count -= len(known.rows)

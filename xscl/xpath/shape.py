@@ -10,16 +10,15 @@ a budget; and it learns the automaton's changes instead of being worked out anew
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from xscl.language.syntax import Condition, Path
-from xscl.xpath.atoms import Constant
-from xscl.xpath.constants import Constants
 from xscl.xpath.index import Candidate
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.places import Configuration, Entry, Place, Spot, State
@@ -156,15 +155,13 @@ class Shape:
         if spot.structural:
             matched: dict[Place, list[int]] = {}
             for node in nodes:
-                proved: list[Place] = []
-                found: list[Candidate[Place]] = []
-                spot.structural.find(_Names(self.structure, node), proved, found)
-                for place in dict.fromkeys([*proved, *self._holding(found, node)]):
+                found = spot.structural.find(partial(self.structure.answer, node=node))
+                for place in dict.fromkeys(self._holding(found, node)):
                     matched.setdefault(place, []).append(node)
             for place, matching in matched.items():
                 self._descend(place, matching, entries)
 
-    def _holding(self, found: list[Candidate[Place]], node: int) -> list[Place]:
+    def _holding(self, found: Iterable[Candidate[Place]], node: int) -> list[Place]:
         held: dict[int, bool] = {}
 
         def holds(condition: Condition) -> bool:
@@ -283,22 +280,6 @@ def _without(rows: Rows, pairs: set[int]) -> Rows:
     wanted = np.append(places, np.int32(-1))[rows.wanted[kept]]
     valued = tuple(rows.valued[place] for place in used if place >= 0)
     return Rows(valued, rows.pairs[kept], rows.firsts[kept], rows.seconds[kept], wanted)
-
-
-class _Names:
-    """A node that answers which names are below it."""
-
-    __slots__ = ("_node", "_structure")
-
-    def __init__(self, structure: Structure, node: int) -> None:
-        self._structure = structure
-        self._node = node
-
-    def suitable(self, constants: Constants) -> Set[Constant]:
-        return self._structure.answer(constants.question.kind, self._node)
-
-    def extremes(self, constants: Constants) -> tuple[Constant, Constant] | None:
-        raise AssertionError("structural places have no bounds")
 
 
 def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> Sequence[int]:

@@ -1,6 +1,6 @@
 """Stage 1: from documents to witnesses (Hong 2009, section 6.3.1).
 
-The witnesses are exact: a place matches a node (`xscl.xpath.walk`) only if its
+The witnesses are exact: a place matches a node (`xscl.xpath.together`) only if its
 conditions hold at that node and the place before matches the node above, and a
 pair of bindings is a witness only if the steps between the two hold between
 these very nodes.
@@ -24,10 +24,15 @@ from templates.relations import BINDINGS, VALUES
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.places import Entry, Place
 from xscl.xpath.rows import WIDTH, Column, Packed, bindings
-from xscl.xpath.shape import Rows, Shape
-from xscl.xpath.walk import Walk, run
+from xscl.xpath.shape import Rows, Shape, shape_of
+from xscl.xpath.structure import outline
+from xscl.xpath.together import Together
+from xscl.xpath.view import rows_of
+from xscl.xpath.walk import Walk
 
-FEW = 1_000  # documents whose rows are put together at once
+FEW = 1_000  # documents that are looked at together, as far as they have one shape
+
+_NONE = [np.array([], kind) for kind in (np.int64, np.int32, np.int32, np.int32, np.int32)]
 
 
 class _Numbered(dict[str, int]):
@@ -38,201 +43,173 @@ class _Numbered(dict[str, int]):
         return number
 
 
-class _Values(dict[int, int]):
-    """The numbers of the values of one document's nodes, as far as they are wanted; -1 for -1."""
-
-    __slots__ = ("_numbers", "_walk")
-
-    def __init__(self, walk: Walk, numbers: _Numbered) -> None:
-        self[-1] = -1
-        self._walk = walk
-        self._numbers = numbers
-
-    def __missing__(self, node: int) -> int:
-        number = self[node] = self._numbers[self._walk.text(node)]
-        return number
-
-    def numbers(self) -> set[int]:
-        """Return the different numbers."""
-        return set(self.values()) - {-1}
-
-
-class _Together:
-    """Packed rows of some documents of one structure."""
-
-    def __init__(self, wanted: dict[int, int]) -> None:
-        self._wanted = wanted  # the nodes whose values rows want, with their places
-        self._rows: list[Packed] = []
-        self._docs: list[int] = []
-        self._values: list[_Values] = []  # of each document
-        self._counts: list[int] = []  # how many of `_rows` each document has
-
-    def add(self, doc: int, values: _Values, rows: Sequence[Packed]) -> None:
-        """Add the rows of a document."""
-        self._rows += rows
-        self._docs.append(doc)
-        self._values.append(values)
-        self._counts.append(len(rows))
-
-    def columns(self) -> list[Any]:
-        """Return the columns of all rows."""
-        sizes = np.fromiter(map(len, self._rows), np.int64, len(self._rows)) // (4 * WIDTH)
-        rows = np.frombuffer(b"".join(self._rows), np.int32).reshape(-1, WIDTH)
-        ends = np.append(0, np.cumsum(sizes))[np.cumsum(self._counts)]
-        which = np.repeat(np.arange(len(ends)), np.diff(ends, prepend=0))
-        pairs, firsts, seconds, wanted = np.ascontiguousarray(rows.T)
-        docs = np.array(self._docs, np.int64)[which]
-        return [docs, pairs, firsts, seconds, self._numbers(which, wanted)]
-
-    def _numbers(self, which: Any, wanted: Any) -> Any:
-        """Return the numbers of values, given which document's rows are, and what they want."""
-        numbers = np.full((len(self._docs), len(self._wanted) + 1), -1, np.int32)
-        asked = np.zeros(numbers.shape, np.bool_)
-        asked[which, wanted] = True
-        values = self._values
-        for node, place in self._wanted.items():
-            (docs,) = np.nonzero(asked[:, place])
-            if len(docs):
-                numbers[docs, place] = [values[doc][node] for doc in docs.tolist()]
-        return numbers[which, wanted]
-
-
 class Columns:
-    """The columns of a batch's witnesses while they grow."""
+    """The columns of a batch's witnesses while they grow; the automaton stays as it is."""
 
-    def __init__(self) -> None:
-        self._shaped: dict[Rows, tuple[list[int], list[int]]] = {}  # documents; values of each
-        self._packed: dict[Shape, _Together] = {}
-        self._parts: list[list[Any]] = []  # what packed rows have come to
-        self._docs: Column = array("q")
-        self._bindings: tuple[Column, Column, Column, Column]
-        self._bindings = array("i"), array("i"), array("i"), array("i")
+    def __init__(self, automaton: Automaton) -> None:
+        self._automaton = automaton
+        self._alike: dict[Shape, Together] = {}
+        self._waiting = 0  # documents that are not looked at yet
+        self._parts: list[list[Any]] = []
         self._numbers = _Numbered()
-        self._values: list[_Values] = []
-        self._occurring: list[int] = []  # numbers of values, once for each document that has them
+        self._occurring: list[Any] = []  # numbers of values, once for each document that has them
 
-    def add(
-        self, automaton: Automaton, doc: int, streams: tuple[str, ...], root: etree._Element
-    ) -> None:
+    def add(self, doc: int, streams: tuple[str, ...], root: etree._Element) -> None:
         """Add the witnesses of one document."""
-        walk = run(automaton, streams, root)
-        if walk is None:
+        nodes = list(root.iter())
+        shape = shape_of(self._automaton, streams, outline(nodes))
+        if shape is None:
             return
-        shape = walk.shape
-        value = _Values(walk, self._numbers)
-        self._values.append(value)
-        if len(shape.rows):
-            docs, known = self._shaped.setdefault(shape.rows, ([], []))
-            docs.append(doc)
-            known += map(value.__getitem__, shape.rows.valued)
-        before = len(self._bindings[0])
-        for entry in shape.derived:
-            self._derived(entry, walk, value)
-        if walk.hits:
-            self._add_hits(doc, walk, value)
-        self._docs += array("q", (doc,)) * (len(self._bindings[0]) - before)
-        if len(self._values) >= FEW:
-            self._put_together()
+        together = self._alike.get(shape)
+        if together is None:
+            together = self._alike[shape] = Together(shape)
+        together.add(doc, nodes)
+        self._waiting += 1
+        if self._waiting >= FEW:
+            self._look()
 
-    def _add_hits(self, doc: int, walk: Walk, value: _Values) -> None:
-        """Add the rows of the places with conditions on values that match."""
-        known = walk.known()
-        packed: list[Packed] = []
-        for place, nodes in walk.hits.items():
-            rows = known.get((place.bundle, nodes[0])) if len(nodes) == 1 else None
-            if rows is None:
-                rows = walk.packed(place, nodes)
-            if rows is None:
-                self._add_below(place, nodes, walk, value)
-            else:
-                packed.append(rows)
-        if packed:
-            shape = walk.shape
-            together = self._packed.get(shape)
-            if together is None:
-                together = self._packed[shape] = _Together(shape.wanted)
-            together.add(doc, value, packed)
-
-    def _put_together(self) -> None:
-        """Make columns of packed rows, and let the documents go."""
-        self._parts += [together.columns() for together in self._packed.values()]
-        self._packed.clear()
-        for value in self._values:
-            self._occurring += value.numbers()
-        self._values.clear()
-
-    def _add_below(self, place: Place, nodes: Sequence[int], walk: Walk, value: _Values) -> None:
-        """Add the rows of what is asked for at a place that matches, and below it."""
-        if place.entries:
-            self._add(place.entries, nodes, walk, value)
-        shape = walk.shape
-        children = place.children
-        for child in children if isinstance(children, tuple) else place.children_at(shape.found):
-            if below := shape.under(child.state, nodes):
-                if child.children:
-                    self._add_below(child, below, walk, value)
-                else:
-                    self._add(child.entries, below, walk, value)
-
-    def _add(
-        self, entries: Iterable[Entry], nodes: Sequence[int], walk: Walk, value: _Values
-    ) -> None:
-        """Add the rows of entries, given the nodes that match the second variable of each."""
-        pairs, firsts, seconds, values = self._bindings
-        parents = walk.shape.structure.parents
-        for entry in entries:
-            if entry.derived is not None:
-                self._derived(entry, walk, value)
-            elif entry.distance == 1:
-                for node in nodes:
-                    pairs.append(entry.pair)
-                    firsts.append(parents[node])
-                    seconds.append(node)
-                    values.append(value[node] if entry.valued else -1)
-            else:
-                for first, second in bindings(entry, nodes, parents, walk.matching):
-                    pairs.append(entry.pair)
-                    firsts.append(first)
-                    seconds.append(second)
-                    values.append(value[second] if entry.valued else -1)
-
-    def _derived(self, entry: Entry, walk: Walk, value: _Values) -> None:
-        """Add the rows of an entry for derived nodes, and note their values."""
-        assert entry.derived is not None
-        pairs, firsts, seconds, values = self._bindings
-        for upper, node in walk.bindings(entry):
-            for made, text in walk.derive(entry.derived, node):
-                value[made] = self._numbers[text]
-                pairs.append(entry.pair)
-                firsts.append(made if entry.alone else upper)
-                seconds.append(made)
-                values.append(value[made] if entry.valued else -1)
+    def _look(self) -> None:
+        """Find what matches in the documents so far, and let them go."""
+        alike, self._alike = self._alike, {}
+        self._waiting = 0
+        for together in alike.values():
+            together.find(self._automaton.changes)
+            made = _Made(together, self._numbers)
+            self._parts += made.parts
+            self._occurring.append(made.occurring())
+            together.walks.clear()  # they know it: without this they would be garbage in a circle
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Return bindings and values (see `templates.relations.Witnesses`)."""
-        self._put_together()
-        parts = [_repeated(rows, *shaped) for rows, shaped in self._shaped.items()]
-        parts.append([np.array(column) for column in (self._docs, *self._bindings)])
-        united = [np.concatenate(column) for column in zip(*parts, *self._parts, strict=True)]
+        self._look()
+        parts = zip(*(_NONE, *self._parts), strict=True)
+        united = [np.concatenate(column) for column in parts]
         without = [None, None, None, None, united[4] < 0]  # rows without a value
         arrays = [
             pa.array(column, field.type, mask=mask)
             for column, field, mask in zip(united, BINDINGS, without, strict=True)
         ]
-        documents = np.bincount(self._occurring, minlength=len(self._numbers))
+        occurring = np.concatenate([_NONE[4], *self._occurring])
+        documents = np.bincount(occurring, minlength=len(self._numbers))
         values = [pa.array(list(self._numbers), pa.string()), pa.array(documents, pa.int32())]
         return pa.table(arrays, schema=BINDINGS), pa.table(values, schema=VALUES)
 
 
-def _repeated(rows: Rows, docs: list[int], values: list[int]) -> list[Any]:
-    """Return the columns of all documents that have the same rows, each with its own values."""
-    count = len(docs)
-    numbered = np.full((count, len(rows.valued) + 1), -1, np.int32)  # the last for those without
-    numbered[:, :-1] = np.array(values, np.int32).reshape(count, -1)
-    return [
-        np.repeat(np.array(docs, np.int64), len(rows)),
-        np.tile(rows.pairs, count),
-        np.tile(rows.firsts, count),
-        np.tile(rows.seconds, count),
-        numbered[:, rows.wanted].ravel(),
-    ]
+class _Made:
+    """The columns of the witnesses of documents of one shape."""
+
+    def __init__(self, together: Together, numbers: _Numbered) -> None:
+        self.parts: list[list[Any]] = []
+        self._together = together
+        self._numbers = numbers
+        self._docs = np.array(together.docs, np.int64)
+        self._valued: list[Any] = []  # a document's place, shifted, and the number of a value
+        self._rows: tuple[Column, Column, Column, Column, Column]
+        self._rows = array("i"), array("i"), array("i"), array("i"), array("i")
+        shape = together.shape
+        if len(shape.rows):
+            self._repeat(shape.rows)
+        for walk in map(together.walk, range(len(self._docs))) if shape.derived else ():
+            for entry in shape.derived:
+                self._derived(entry, walk)
+        for walk in together.walks.values():
+            for place, nodes in walk.hits.items():
+                packed = rows_of(shape, place, nodes[0]) if len(nodes) == 1 else None
+                if packed is None:
+                    self._add_below(place, nodes, walk)
+                else:
+                    together.owners.append(walk.place)
+                    together.rows.append(packed)
+        if together.rows:
+            self._unpack(together.rows, together.owners)
+        if self._rows[0]:
+            which, *columns, values = (np.array(column) for column in self._rows)
+            self._valued.append((which.astype(np.int64) << 32 | values)[values >= 0])
+            self.parts.append([self._docs[which], *columns, values])
+
+    def occurring(self) -> Any:
+        """Return the numbers of values, each once for each document that has it."""
+        return np.unique(np.concatenate([_NONE[0], *self._valued])) & 0xFFFFFFFF
+
+    def _numbered(self, node: int, which: Sequence[int]) -> list[int]:
+        """Return the numbers of the values of a node in some documents."""
+        return [*map(self._numbers.__getitem__, self._together.texts(node, which))]
+
+    def _repeat(self, rows: Rows) -> None:
+        """Add rows that all documents have, each with its own values."""
+        count = len(self._docs)
+        every = range(count)
+        numbered = np.full(
+            (count, len(rows.valued) + 1), -1, np.int32
+        )  # the last for those without
+        for place, node in enumerate(rows.valued):
+            numbered[:, place] = self._numbered(node, every)
+        self._note(numbered[:, :-1])
+        self.parts.append(
+            [
+                np.repeat(self._docs, len(rows)),
+                np.tile(rows.pairs, count),
+                np.tile(rows.firsts, count),
+                np.tile(rows.seconds, count),
+                numbered[:, rows.wanted].ravel(),
+            ]
+        )
+
+    def _note(self, numbered: Any) -> None:
+        """Note which values documents have: a row of numbers for each, -1 for none."""
+        places = np.arange(len(numbered), dtype=np.int64)[:, None] << 32
+        self._valued.append((places | numbered)[numbered >= 0])
+
+    def _unpack(self, packed: Sequence[Packed], owners: Sequence[int]) -> None:
+        """Add packed rows, given whose they are."""
+        sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // (4 * WIDTH)
+        rows = np.frombuffer(b"".join(packed), np.int32).reshape(-1, WIDTH)
+        which = np.repeat(np.array(owners), sizes)
+        pairs, firsts, seconds, wanted = np.ascontiguousarray(rows.T)
+        nodes = self._together.shape.wanted  # whose values rows want, with their places
+        numbered = np.full((len(self._docs), len(nodes) + 1), -1, np.int32)
+        asked = np.zeros(numbered.shape, np.bool_)
+        asked[which, wanted] = True
+        for node, place in nodes.items():
+            (some,) = np.nonzero(asked[:, place])
+            if len(some):
+                numbered[some, place] = self._numbered(node, some.tolist())
+        self._note(numbered)
+        self.parts.append([self._docs[which], pairs, firsts, seconds, numbered[which, wanted]])
+
+    def _add_below(self, place: Place, nodes: Sequence[int], walk: Walk) -> None:
+        """Add the rows of what is asked for at a place that matches, and below it."""
+        if place.entries:
+            self._add(place.entries, nodes, walk)
+        shape = walk.shape
+        children = place.children
+        for child in children if isinstance(children, tuple) else place.children_at(shape.found):
+            if below := shape.under(child.state, nodes):
+                if child.children:
+                    self._add_below(child, below, walk)
+                else:
+                    self._add(child.entries, below, walk)
+
+    def _add(self, entries: Iterable[Entry], nodes: Sequence[int], walk: Walk) -> None:
+        """Add the rows of entries, given the nodes that match the second variable of each."""
+        parents = walk.shape.structure.parents
+        for entry in entries:
+            if entry.derived is not None:
+                self._derived(entry, walk)
+                continue
+            for first, second in bindings(entry, nodes, parents, walk.matching):
+                number = self._numbers[walk.text(second)] if entry.valued else -1
+                self._append(walk.place, entry.pair, first, second, number)
+
+    def _derived(self, entry: Entry, walk: Walk) -> None:
+        """Add the rows of an entry for derived nodes."""
+        assert entry.derived is not None
+        for upper, node in walk.bindings(entry):
+            for made, text in walk.derive(entry.derived, node):
+                number = self._numbers[text] if entry.valued else -1
+                first = made if entry.alone else upper
+                self._append(walk.place, entry.pair, first, made, number)
+
+    def _append(self, *row: int) -> None:
+        for column, number in zip(self._rows, row, strict=True):
+            column.append(number)

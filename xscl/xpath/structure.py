@@ -42,13 +42,14 @@ def outline(nodes: Sequence[etree._Element]) -> Outline:
 class Structure:
     """The nodes of a document: names, parents, and where the subtree of each ends."""
 
-    __slots__ = ("_below", "_children", "_here", "ends", "parents", "places", "symbols")
+    __slots__ = ("_below", "_children", "_here", "ends", "leaves", "parents", "places", "symbols")
 
     def __init__(self, outlined: Outline) -> None:
         self.symbols: list[Symbol] = []
         self.parents: list[int] = []
         self.places: list[tuple[int, str | None]] = []  # in the outline; an attribute's name
         self.ends: list[int] = []
+        self.leaves = frozenset(at for at, length in enumerate(outlined.lengths) if not length)
         self._number(outlined)
         self._children: list[list[int]] | None = None
         self._here: dict[int, frozenset[Key]] = {}

@@ -10,7 +10,7 @@ from lxml import etree
 
 from xscl.language.parser import parse_block
 from xscl.language.syntax import Block, Condition
-from xscl.xpath import substrings, walk
+from xscl.xpath import substrings, view, walk
 from xscl.xpath.atoms import demanded, plan
 from xscl.xpath.intervals import Interval, Intervals
 from xscl.xpath.navigate import holds
@@ -18,12 +18,19 @@ from xscl.xpath.nfa import Automaton
 from xscl.xpath.shape import Shapes
 from xscl.xpath.shred import Columns
 from xscl.xpath.substrings import Substrings
-from xscl.xpath.walk import run
 
 
 def conditions(text: str) -> tuple[Condition, ...]:
     """Return the conditions of an element `a`."""
     return parse_block(f"S//a{text}", short=True).steps[-1].conditions
+
+
+def found(automaton: Automaton, xml: str) -> list[tuple[int, int, int]]:
+    """Return the bindings in a document, each with its pair."""
+    columns = Columns(automaton)
+    columns.add(0, ("S",), etree.fromstring(xml))
+    rows = columns.tables()[0].select(["pair", "node1", "node2"]).to_pydict()
+    return sorted(zip(*rows.values(), strict=True))
 
 
 @pytest.mark.parametrize(
@@ -85,13 +92,9 @@ def test_blocks_that_cannot_match_are_not_tried(monkeypatch: pytest.MonkeyPatch)
         return holds(condition, self.item(node))
 
     monkeypatch.setattr(walk.Walk, "_tried", counted)
-    none = run(automaton, ("S",), etree.fromstring("<r><a><b>3</b><c/></a><a><b>v</b></a></r>"))
-    assert none is not None
-    assert none.hits == {}
+    assert found(automaton, "<r><a><b>3</b><c/></a><a><b>v</b></a></r>") == []
     assert tried == []
-    found = run(automaton, ("S",), etree.fromstring("<r><a><b>u1007</b></a></r>"))
-    assert found is not None
-    assert [place.entries[0].pair for place in found.hits] == [907]
+    assert found(automaton, "<r><a><b>u1007</b></a></r>") == [(907, 1, 1)]
     assert len(tried) == 1
 
 
@@ -104,10 +107,9 @@ def test_one_more_block_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch
     automaton = Automaton()
     for number in range(100):
         automaton.add(number, *block(number), valued=True)
-    root = etree.fromstring("<r><a><b>v100</b><c>w100</c></a></r>")
-    columns = Columns()
-    for doc in range(2):
-        columns.add(automaton, doc, ("S",), root)
+    xml = "<r><a><b>v100</b><c>w100</c></a></r>"
+    for _ in range(2):
+        assert found(automaton, xml) == []
 
     def again(*_: object) -> None:
         raise AssertionError("the structure is known")
@@ -116,32 +118,28 @@ def test_one_more_block_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Substrings, "_build", again)
     automaton.add(100, *block(100), valued=True)
     automaton.add(101, parse_block("S//b"), parse_block("S//b"), valued=True)
-    columns.add(automaton, 2, ("S",), root)
+    assert found(automaton, xml) == [(100, 1, 3), (101, 2, 2)]
     automaton.remove(100)
     automaton.remove(101)
-    columns.add(automaton, 3, ("S",), root)
-    rows = columns.tables()[0].select(["doc", "pair", "node1", "node2"]).to_pylist()
-    assert sorted(tuple(row.values()) for row in rows) == [(2, 100, 1, 3), (2, 101, 2, 2)]
+    assert found(automaton, xml) == []
 
 
-MANY = walk.TOO_MANY + 4
+MANY = view.TOO_MANY + 4
 
 
 def test_a_place_gets_many_branches_and_loses_them_one_by_one() -> None:
     automaton = Automaton()
     upper = parse_block("S//a[./b0 = 'x']")
-    root = etree.fromstring("<a>" + "".join(f"<b{n}>x</b{n}>" for n in range(MANY)) + "</a>")
+    xml = "<a>" + "".join(f"<b{n}>x</b{n}>" for n in range(MANY)) + "</a>"
 
-    def found() -> list[int]:
-        columns = Columns()
-        columns.add(automaton, 1, ("S",), root)
-        return sorted(columns.tables()[0]["pair"].to_pylist())
+    def pairs() -> list[int]:
+        return [pair for pair, _, _ in found(automaton, xml)]
 
     for number in range(MANY):
         automaton.add(number, upper, parse_block(f"S//a[./b0 = 'x']/b{number}"), valued=True)
-        assert found() == list(range(number + 1))
+        assert pairs() == list(range(number + 1))
     for number in range(MANY):
-        assert found() == list(range(number, MANY))
+        assert pairs() == list(range(number, MANY))
         automaton.remove(number)
     assert automaton.start(("S",)) is None
 
@@ -153,20 +151,17 @@ def test_a_structure_keeps_little_of_what_has_come_and_gone(
     automaton = Automaton()
     stays = parse_block("S//a[./b]"), parse_block("S//a[./b]/b")
     automaton.add(0, *stays, valued=True)
-    root = etree.fromstring("<r>" + "<a><b>x</b></a>" * 3 + "</r>")
-    columns = Columns()
+    xml = "<r>" + "<a><b>x</b></a>" * 3 + "</r>"
     most = 0
     for number in range(1, 301):
         gone = parse_block("S/r/a[./b]/b")  # its states are others each time
         automaton.add(number, gone, gone, valued=True)
-        columns.add(automaton, number, ("S",), root)
+        assert [pair for pair, _, _ in found(automaton, xml)] == [0] * 3 + [number] * 3
         automaton.remove(number)
         assert isinstance(automaton.shapes, Shapes)
         for shape, _ in automaton.shapes._known.values():
             most = max(most, len(shape.found) + len(shape._matched) + len(shape._under))
     assert 0 < most < 150
-    found = columns.tables()[0]
-    assert [pair for pair in found["pair"].to_pylist() if pair] == sorted([*range(1, 301)] * 3)
 
 
 # -- Words and intervals -------------------------------------------------------------------

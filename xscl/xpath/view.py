@@ -1,0 +1,157 @@
+"""What an index shows to one node of a shape, as far as documents have asked.
+
+Which constants suit a node is asked of each document.  What they lead to is not:
+the places whose conditions they prove have the same rows in all documents of a
+shape, and are put together once, until the automaton changes.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from xscl.language.syntax import Condition, Or
+from xscl.xpath.atoms import Constant
+from xscl.xpath.constants import Constants
+from xscl.xpath.index import Branch, Index, Level
+from xscl.xpath.places import Place
+from xscl.xpath.rows import Column, Packed, bindings
+from xscl.xpath.shape import Shape, matches
+
+TOO_MANY = 64  # branches of a place from which on its rows are not remembered
+
+
+class Candidate(NamedTuple):
+    """A place that matches if conditions hold, with its rows if they are the same everywhere."""
+
+    place: Place
+    todo: tuple[Condition, ...]
+    rows: Packed | None
+
+
+class Found(NamedTuple):
+    """What a constant leads to: rows of places that match, other places, more to be asked."""
+
+    rows: Packed
+    candidates: Sequence[Candidate]
+    view: View | None
+
+
+class Asked:
+    """A question to a node, with what the constants lead to that have suited it so far.
+
+    `nodes` are those whose texts are the answer, None if conditions on the way decide.
+    """
+
+    __slots__ = ("constants", "found", "level", "nodes")
+
+    def __init__(
+        self, constants: Constants, level: Level[Place], nodes: Sequence[int] | None
+    ) -> None:
+        self.constants = constants
+        self.level = level
+        self.nodes = nodes
+        self.found: dict[Constant, Found] = {}
+
+
+class View:
+    """An index as a node sees it: what is found in any case, and what has to be asked.
+
+    With `alone` no other node of a document can match a place of the index.
+    """
+
+    __slots__ = ("_alone", "asked", "here", "node", "shape")
+
+    def __init__(self, shape: Shape, index: Index[Place], node: int, alone: bool) -> None:
+        self.shape = shape
+        self.node = node
+        self._alone = alone
+        self.here: list[Found] = []
+        self.asked: list[Asked] = []
+        if index.here:
+            self.here.append(self.found(index.here))
+        for constants, level in index.levels.items():
+            kind = constants.question.kind
+            if kind == "child" or kind == "below":
+                names = shape.structure.answer(kind, node)
+                assert isinstance(level, dict), "names are looked up by hash"
+                self.here += [self.found(level[name]) for name in level.keys() & names]
+            elif not constants.plain:
+                self.asked.append(Asked(constants, level, None))
+            elif nodes := shape.select(constants.question.path, node):
+                if constants.question.first:
+                    nodes = nodes[:1]
+                self.asked.append(Asked(constants, level, nodes))
+
+    def behind(self, asked: Asked, constant: Constant) -> Found:
+        """Return what a constant leads to that suits a question."""
+        found = asked.found.get(constant)
+        if found is None:
+            branch = asked.level.get(constant)
+            assert branch is not None, "constants that suit are those of the level"
+            found = asked.found[constant] = self.found(branch)
+        return found
+
+    def found(self, branch: Branch[Place]) -> Found:
+        """Return what a branch of the index leads to."""
+        if isinstance(branch, Index):
+            return Found(b"", (), View(self.shape, branch, self.node, self._alone))
+        rows: list[Packed] = []
+        candidates: list[Candidate] = []
+        for place, todo in branch if isinstance(branch, list) else [(branch, ())]:
+            packed = self._rows(place)
+            if packed is None or todo:
+                candidates.append(Candidate(place, todo, packed))
+            else:
+                rows.append(packed)
+        return Found(b"".join(rows), candidates, None)
+
+    def _rows(self, place: Place) -> Packed | None:
+        """Return the rows of a place that is found once in a document, if at all; or None."""
+        if not self._alone or place.deeper or any(isinstance(c, Or) for c in place.conditions):
+            return None
+        return rows_of(self.shape, place, self.node)
+
+
+def rows_of(shape: Shape, place: Place, node: int) -> Packed | None:
+    """Return the rows of what is asked for at a place that matches one node, and below it.
+
+    None if they are not the same wherever the place matches in this structure, or too many.
+    """
+    remembered = shape.remembered
+    assert place.parent is not None, "a stream's own place has no conditions"
+    if remembered is None or not place.parent.structural or len(place.children) >= TOO_MANY:
+        return None
+    bundle = place.bundled()
+    packed = remembered.of(shape).rows.get((bundle, node))
+    if packed is None:
+        rows = array("i")
+        if not _pack(shape, {place: (node,)}, place, (node,), rows):
+            return None
+        packed = rows.tobytes()
+        remembered.keep(shape, bundle, node, packed)
+    return packed
+
+
+def _pack(
+    shape: Shape,
+    hits: Mapping[Place, Sequence[int]],
+    place: Place,
+    nodes: Sequence[int],
+    rows: Column,
+) -> bool:
+    """Append the rows of a place and of those below it; False if there are derived nodes."""
+    parents, wanted = shape.structure.parents, shape.wanted
+    for entry in place.entries:
+        if entry.derived is not None:
+            return False
+        for first, second in bindings(entry, nodes, parents, partial(matches, shape, hits)):
+            value = wanted.setdefault(second, len(wanted)) if entry.valued else -1
+            rows.extend((entry.pair, first, second, value))
+    for child in place.children_at(shape.found):
+        below = shape.under(child.state, nodes)
+        if below and not _pack(shape, hits, child, below, rows):
+            return False
+    return True
