@@ -70,7 +70,13 @@ class Intervals:
                 for width in self._widths
                 for interval in self._cells.get((width, _place(least, width)), ())
             ]
-        return [interval for interval in candidates if interval.kept_by(least, greatest)]
+        return [
+            interval
+            for interval in candidates
+            if interval[0] <= greatest
+            and least <= interval[2]
+            and interval.kept_by(least, greatest)
+        ]
 
 
 def _cells(interval: Interval) -> list[Cell]:

@@ -23,7 +23,7 @@ from lxml import etree
 from templates.relations import BINDINGS, VALUES
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.places import Entry, Place
-from xscl.xpath.rows import WIDTH, Column, Packed, bindings
+from xscl.xpath.rows import WIDTH, Column, bindings
 from xscl.xpath.shape import Rows, Shape, shape_of
 from xscl.xpath.structure import outline
 from xscl.xpath.together import Together
@@ -31,8 +31,6 @@ from xscl.xpath.view import rows_of
 from xscl.xpath.walk import Walk
 
 FEW = 1_000  # documents that are looked at together, as far as they have one shape
-
-_NONE = [np.array([], kind) for kind in (np.int64, np.int32, np.int32, np.int32, np.int32)]
 
 
 class _Numbered(dict[str, int]):
@@ -48,11 +46,14 @@ class Columns:
 
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
+        self._docs: list[int] = []  # the numbers of documents, which are meant by their places here
         self._alike: dict[Shape, Together] = {}
         self._waiting = 0  # documents that are not looked at yet
-        self._parts: list[list[Any]] = []
         self._numbers = _Numbered()
-        self._occurring: list[Any] = []  # numbers of values, once for each document that has them
+        self._parts: list[list[Any]] = []
+        self._valued: list[Any] = []  # places of documents, shifted, and numbers of their values
+        self._rows: tuple[Column, Column, Column, Column, Column]
+        self._rows = array("i"), array("i"), array("i"), array("i"), array("i")
 
     def add(self, doc: int, streams: tuple[str, ...], root: etree._Element) -> None:
         """Add the witnesses of one document."""
@@ -63,10 +64,31 @@ class Columns:
         together = self._alike.get(shape)
         if together is None:
             together = self._alike[shape] = Together(shape)
-        together.add(doc, nodes)
+        together.add(len(self._docs), nodes)
+        self._docs.append(doc)
         self._waiting += 1
         if self._waiting >= FEW:
             self._look()
+
+    def tables(self) -> tuple[pa.Table, pa.Table]:
+        """Return bindings and values (see `templates.relations.Witnesses`)."""
+        self._look()
+        one_by_one = [np.array(column) for column in self._rows]
+        self._note(one_by_one[0], one_by_one[-1])
+        parts = zip(one_by_one, *self._parts, strict=True)
+        which, *united = [np.concatenate(column) for column in parts]
+        docs = np.array(self._docs, np.int64)[which]
+        without = [None, None, None, None, united[-1] < 0]  # rows without a value
+        arrays = [
+            pa.array(column, field.type, mask=mask)
+            for column, field, mask in zip((docs, *united), BINDINGS, without, strict=True)
+        ]
+        occurring = np.unique(np.concatenate(self._valued)) & 0xFFFFFFFF
+        documents = np.bincount(occurring, minlength=len(self._numbers))
+        values = [pa.array(list(self._numbers), pa.string()), pa.array(documents, pa.int32())]
+        return pa.table(arrays, schema=BINDINGS), pa.table(values, schema=VALUES)
+
+    # -- Documents of one shape ------------------------------------------------------------
 
     def _look(self) -> None:
         """Find what matches in the documents so far, and let them go."""
@@ -74,42 +96,15 @@ class Columns:
         self._waiting = 0
         for together in alike.values():
             together.find(self._automaton.changes)
-            made = _Made(together, self._numbers)
-            self._parts += made.parts
-            self._occurring.append(made.occurring())
+            self._take(together)
             together.walks.clear()  # they know it: without this they would be garbage in a circle
 
-    def tables(self) -> tuple[pa.Table, pa.Table]:
-        """Return bindings and values (see `templates.relations.Witnesses`)."""
-        self._look()
-        parts = zip(*(_NONE, *self._parts), strict=True)
-        united = [np.concatenate(column) for column in parts]
-        without = [None, None, None, None, united[4] < 0]  # rows without a value
-        arrays = [
-            pa.array(column, field.type, mask=mask)
-            for column, field, mask in zip(united, BINDINGS, without, strict=True)
-        ]
-        occurring = np.concatenate([_NONE[4], *self._occurring])
-        documents = np.bincount(occurring, minlength=len(self._numbers))
-        values = [pa.array(list(self._numbers), pa.string()), pa.array(documents, pa.int32())]
-        return pa.table(arrays, schema=BINDINGS), pa.table(values, schema=VALUES)
-
-
-class _Made:
-    """The columns of the witnesses of documents of one shape."""
-
-    def __init__(self, together: Together, numbers: _Numbered) -> None:
-        self.parts: list[list[Any]] = []
-        self._together = together
-        self._numbers = numbers
-        self._docs = np.array(together.docs, np.int64)
-        self._valued: list[Any] = []  # a document's place, shifted, and the number of a value
-        self._rows: tuple[Column, Column, Column, Column, Column]
-        self._rows = array("i"), array("i"), array("i"), array("i"), array("i")
+    def _take(self, together: Together) -> None:
+        """Add the rows of what has been found."""
         shape = together.shape
         if len(shape.rows):
-            self._repeat(shape.rows)
-        for walk in map(together.walk, range(len(self._docs))) if shape.derived else ():
+            self._repeat(shape.rows, together)
+        for walk in map(together.walk, range(len(together.docs))) if shape.derived else ():
             for entry in shape.derived:
                 self._derived(entry, walk)
         for walk in together.walks.values():
@@ -121,61 +116,47 @@ class _Made:
                     together.owners.append(walk.place)
                     together.rows.append(packed)
         if together.rows:
-            self._unpack(together.rows, together.owners)
-        if self._rows[0]:
-            which, *columns, values = (np.array(column) for column in self._rows)
-            self._valued.append((which.astype(np.int64) << 32 | values)[values >= 0])
-            self.parts.append([self._docs[which], *columns, values])
+            self._unpack(together)
 
-    def occurring(self) -> Any:
-        """Return the numbers of values, each once for each document that has it."""
-        return np.unique(np.concatenate([_NONE[0], *self._valued])) & 0xFFFFFFFF
-
-    def _numbered(self, node: int, which: Sequence[int]) -> list[int]:
+    def _numbered(self, together: Together, node: int, which: Sequence[int]) -> list[int]:
         """Return the numbers of the values of a node in some documents."""
-        return [*map(self._numbers.__getitem__, self._together.texts(node, which))]
+        return [*map(self._numbers.__getitem__, together.texts(node, which))]
 
-    def _repeat(self, rows: Rows) -> None:
+    def _note(self, which: Any, numbers: Any) -> None:
+        """Note which documents have which values; -1 is none."""
+        self._valued.append((which.astype(np.int64) << 32 | numbers)[numbers >= 0])
+
+    def _repeat(self, rows: Rows, together: Together) -> None:
         """Add rows that all documents have, each with its own values."""
-        count = len(self._docs)
-        every = range(count)
-        numbered = np.full(
-            (count, len(rows.valued) + 1), -1, np.int32
-        )  # the last for those without
+        docs = np.array(together.docs, np.int32)
+        count = len(docs)
+        numbered = np.full((count, len(rows.valued) + 1), -1, np.int32)  # the last is of no node
         for place, node in enumerate(rows.valued):
-            numbered[:, place] = self._numbered(node, every)
-        self._note(numbered[:, :-1])
-        self.parts.append(
-            [
-                np.repeat(self._docs, len(rows)),
-                np.tile(rows.pairs, count),
-                np.tile(rows.firsts, count),
-                np.tile(rows.seconds, count),
-                numbered[:, rows.wanted].ravel(),
-            ]
-        )
+            numbered[:, place] = self._numbered(together, node, range(count))
+        self._note(docs[:, None], numbered)
+        which = np.repeat(docs, len(rows))
+        columns = (np.tile(column, count) for column in (rows.pairs, rows.firsts, rows.seconds))
+        self._parts.append([which, *columns, numbered[:, rows.wanted].ravel()])
 
-    def _note(self, numbered: Any) -> None:
-        """Note which values documents have: a row of numbers for each, -1 for none."""
-        places = np.arange(len(numbered), dtype=np.int64)[:, None] << 32
-        self._valued.append((places | numbered)[numbered >= 0])
-
-    def _unpack(self, packed: Sequence[Packed], owners: Sequence[int]) -> None:
-        """Add packed rows, given whose they are."""
-        sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // (4 * WIDTH)
-        rows = np.frombuffer(b"".join(packed), np.int32).reshape(-1, WIDTH)
-        which = np.repeat(np.array(owners), sizes)
+    def _unpack(self, together: Together) -> None:
+        """Add packed rows."""
+        docs = np.array(together.docs, np.int32)
+        sizes = np.fromiter(map(len, together.rows), np.int64, len(together.rows)) // (4 * WIDTH)
+        rows = np.frombuffer(b"".join(together.rows), np.int32).reshape(-1, WIDTH)
+        which = np.repeat(np.array(together.owners), sizes)
         pairs, firsts, seconds, wanted = np.ascontiguousarray(rows.T)
-        nodes = self._together.shape.wanted  # whose values rows want, with their places
-        numbered = np.full((len(self._docs), len(nodes) + 1), -1, np.int32)
+        nodes = together.shape.wanted  # whose values rows want, with their places
+        numbered = np.full((len(docs), len(nodes) + 1), -1, np.int32)  # the last is of no node
         asked = np.zeros(numbered.shape, np.bool_)
         asked[which, wanted] = True
         for node, place in nodes.items():
             (some,) = np.nonzero(asked[:, place])
             if len(some):
-                numbered[some, place] = self._numbered(node, some.tolist())
-        self._note(numbered)
-        self.parts.append([self._docs[which], pairs, firsts, seconds, numbered[which, wanted]])
+                numbered[some, place] = self._numbered(together, node, some.tolist())
+        self._note(docs[:, None], numbered)
+        self._parts.append([docs[which], pairs, firsts, seconds, numbered[which, wanted]])
+
+    # -- Documents one by one --------------------------------------------------------------
 
     def _add_below(self, place: Place, nodes: Sequence[int], walk: Walk) -> None:
         """Add the rows of what is asked for at a place that matches, and below it."""
@@ -192,24 +173,27 @@ class _Made:
 
     def _add(self, entries: Iterable[Entry], nodes: Sequence[int], walk: Walk) -> None:
         """Add the rows of entries, given the nodes that match the second variable of each."""
+        docs, pairs, firsts, seconds, values = self._rows
         parents = walk.shape.structure.parents
         for entry in entries:
             if entry.derived is not None:
                 self._derived(entry, walk)
                 continue
             for first, second in bindings(entry, nodes, parents, walk.matching):
-                number = self._numbers[walk.text(second)] if entry.valued else -1
-                self._append(walk.place, entry.pair, first, second, number)
+                docs.append(walk.doc)
+                pairs.append(entry.pair)
+                firsts.append(first)
+                seconds.append(second)
+                values.append(self._numbers[walk.text(second)] if entry.valued else -1)
 
     def _derived(self, entry: Entry, walk: Walk) -> None:
         """Add the rows of an entry for derived nodes."""
         assert entry.derived is not None
+        docs, pairs, firsts, seconds, values = self._rows
         for upper, node in walk.bindings(entry):
             for made, text in walk.derive(entry.derived, node):
-                number = self._numbers[text] if entry.valued else -1
-                first = made if entry.alone else upper
-                self._append(walk.place, entry.pair, first, made, number)
-
-    def _append(self, *row: int) -> None:
-        for column, number in zip(self._rows, row, strict=True):
-            column.append(number)
+                docs.append(walk.doc)
+                pairs.append(entry.pair)
+                firsts.append(made if entry.alone else upper)
+                seconds.append(made)
+                values.append(self._numbers[text] if entry.valued else -1)

@@ -31,11 +31,11 @@ class Outline(NamedTuple):
 
 def outline(nodes: Sequence[etree._Element]) -> Outline:
     """Return the outline of a document, given its elements, comments and instructions."""
-    names = [node.keys() for node in nodes]
+    names: list[Any] = [node.keys() for node in nodes]
     return Outline(
         tuple([node.tag for node in nodes]),
         tuple(map(len, nodes)),
-        tuple([(place, tuple(map(str, some))) for place, some in enumerate(names) if some]),
+        tuple([(place, tuple(some)) for place, some in enumerate(names) if some]),
     )
 
 

@@ -14,7 +14,7 @@ several documents find by the same constant is looked up once.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from lxml import etree
@@ -33,7 +33,7 @@ from xscl.xpath.walk import Walk
 class Together:
     """Documents of one shape, by their places from 0, and the rows of what matches in them.
 
-    Of each place that matches a document there are packed rows (`rows` of the documents `owners`),
+    `docs` are their numbers.  Of each place that matches a document there are packed rows (`rows` of the documents `owners`),
     or it is among the hits of the document's walk.
     """
 
@@ -44,7 +44,7 @@ class Together:
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
-        self.docs: list[int] = []  # their numbers
+        self.docs: list[int] = []
         self.nodes: list[Sequence[etree._Element]] = []
         self.rows: list[Packed] = []
         self.owners: list[int] = []
@@ -73,6 +73,12 @@ class Together:
         if walk is None:
             walk = self.walks[place] = Walk(self, place)
         return walk
+
+    def text(self, node: int, one: int) -> str:
+        """Return the string value of a node in a document."""
+        known = self._texts.get(node)
+        text: str | None = None if known is None else known[one]
+        return self.texts(node, (one,))[0] if text is None else text
 
     def texts(self, node: int, which: Sequence[int]) -> list[str]:
         """Return the string values of a node in some documents."""
@@ -125,11 +131,7 @@ class Together:
         for found in view.here:
             self._take(found, view.node, which)
         for asked in view.asked:
-            suited: defaultdict[Constant, list[int]] = defaultdict(list)
-            for one, constants in self._suitable(asked, view.node, which):
-                for constant in constants:
-                    suited[constant].append(one)
-            for constant, some in suited.items():
+            for constant, some in self._suiting(asked, view.node, which).items():
                 self._take(view.behind(asked, constant), view.node, some)
 
     def _take(self, found: Found, node: int, which: Sequence[int]) -> None:
@@ -152,19 +154,30 @@ class Together:
 
     # -- Questions -------------------------------------------------------------------------
 
-    def _suitable(
+    def _suiting(
         self, asked: Asked, node: int, which: Sequence[int]
-    ) -> Iterable[tuple[int, Iterable[Constant]]]:
-        """Return the constants that suit the answers of some documents, those that have any."""
+    ) -> Mapping[Constant, Sequence[int]]:
+        """Return the constants that suit a node of some documents, each with these documents."""
         constants, level, nodes = asked.constants, asked.level, asked.nodes
-        if not isinstance(level, dict):
-            answers = self._answered(constants, nodes, node, which)
-            return [(one, level.suiting(*answers[one])) for one in which if answers[one]]
+        suited: defaultdict[Constant, list[int]] = defaultdict(list)
         if constants.question.kind == "=" and nodes is not None and len(nodes) == 1:
-            texts = zip(which, self.texts(nodes[0], which), strict=True)
-            return [(one, (text,)) for one, text in texts if text in level]
-        keys, answers = level.keys(), self._answered(constants, nodes, node, which)
-        return [(one, keys & answers[one]) for one in which]
+            assert isinstance(level, dict)
+            for one, text in zip(which, self.texts(nodes[0], which), strict=True):
+                if text in level:
+                    suited[text].append(one)
+            return suited
+        answers = self._answered(constants, nodes, node, which)
+        if isinstance(level, dict):
+            keys = level.keys()
+            for one in which:
+                for constant in keys & answers[one]:
+                    suited[constant].append(one)
+            return suited
+        for one in which:
+            if answer := answers[one]:
+                for constant in level.suiting(*answer):
+                    suited[constant].append(one)
+        return suited
 
     def _answered(
         self,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import TypeAlias
 
 from xscl.language.syntax import Condition, Or
 from xscl.xpath.atoms import Constant
@@ -23,20 +23,11 @@ from xscl.xpath.shape import Shape, matches
 TOO_MANY = 64  # branches of a place from which on its rows are not remembered
 
 
-class Candidate(NamedTuple):
-    """A place that matches if conditions hold, with its rows if they are the same everywhere."""
+Candidate: TypeAlias = tuple[Place, tuple[Condition, ...], "Packed | None"]
+"""A place that matches if conditions hold, and its rows if they are the same everywhere."""
 
-    place: Place
-    todo: tuple[Condition, ...]
-    rows: Packed | None
-
-
-class Found(NamedTuple):
-    """What a constant leads to: rows of places that match, other places, more to be asked."""
-
-    rows: Packed
-    candidates: Sequence[Candidate]
-    view: View | None
+Found: TypeAlias = "tuple[Packed, Sequence[Candidate], View | None]"
+"""What a constant leads to: rows of places that match, other places, more to be asked."""
 
 
 class Asked:
@@ -97,20 +88,23 @@ class View:
     def found(self, branch: Branch[Place]) -> Found:
         """Return what a branch of the index leads to."""
         if isinstance(branch, Index):
-            return Found(b"", (), View(self.shape, branch, self.node, self._alone))
+            return b"", (), View(self.shape, branch, self.node, self._alone)
+        places = branch if isinstance(branch, list) else [(branch, ())]
+        if not self._alone:
+            return b"", [(place, todo, None) for place, todo in places], None
         rows: list[Packed] = []
         candidates: list[Candidate] = []
-        for place, todo in branch if isinstance(branch, list) else [(branch, ())]:
+        for place, todo in places:
             packed = self._rows(place)
             if packed is None or todo:
-                candidates.append(Candidate(place, todo, packed))
+                candidates.append((place, todo, packed))
             else:
                 rows.append(packed)
-        return Found(b"".join(rows), candidates, None)
+        return b"".join(rows), candidates, None
 
     def _rows(self, place: Place) -> Packed | None:
         """Return the rows of a place that is found once in a document, if at all; or None."""
-        if not self._alone or place.deeper or any(isinstance(c, Or) for c in place.conditions):
+        if place.deeper or any(isinstance(condition, Or) for condition in place.conditions):
             return None
         return rows_of(self.shape, place, self.node)
 

@@ -7,10 +7,10 @@ match several nodes or have more conditions below, and derived nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from xscl.language.syntax import Compare, Condition, Operand, Path
+from xscl.language.syntax import Compare, Condition, Operand, Path, TextMatch
 from xscl.xpath.atoms import is_plain
 from xscl.xpath.navigate import holds
 from xscl.xpath.places import Entry, Place
@@ -38,6 +38,11 @@ class Walk:
         self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
         self._made = 0
 
+    @property
+    def doc(self) -> int:
+        """The document's number."""
+        return self._together.docs[self.place]
+
     def item(self, number: int) -> Item:
         """Return a node by its number."""
         place, name = self.shape.structure.places[number]
@@ -46,8 +51,7 @@ class Walk:
 
     def text(self, number: int) -> str:
         """Return the string value of a node."""
-        (text,) = self._together.texts(number, (self.place,))
-        return text
+        return self._together.text(number, self.place)
 
     def matching(self, place: Place) -> Sequence[int]:
         """Return the nodes that match a place."""
@@ -79,13 +83,17 @@ class Walk:
         if isinstance(condition, Compare) and is_plain(condition.path):
             operator, value = condition.operator, condition.value
             return any(compares(t, operator, value) for t in self._texts(condition.path, node))
+        if isinstance(condition, TextMatch) and is_plain(condition.path):
+            first = next(self._texts(condition.path, node), "")
+            contains = condition.function == "contains"
+            return condition.value in first if contains else first.startswith(condition.value)
         if is_structural(condition):
             return self.shape.structure.holds(condition, node)
         return holds(condition, self.item(node))
 
-    def _texts(self, path: Path, node: int) -> list[str]:
-        """Return the string values of the nodes that a plain path selects from a node."""
-        return [self.text(one) for one in self.shape.select(path, node)]
+    def _texts(self, path: Path, node: int) -> Iterator[str]:
+        """Yield the string values of the nodes that a plain path selects from a node."""
+        return map(self.text, self.shape.select(path, node))
 
     def bindings(self, entry: Entry) -> Iterable[tuple[int, int]]:
         """Return the bindings of a pair of variables."""
