@@ -61,18 +61,20 @@ class Columns:
         shape = shape_of(self._automaton, streams, outline(nodes))
         if shape is None:
             return
-        together = self._alike.get(shape)
-        if together is None:
-            together = self._alike[shape] = Together(shape)
+        together = self._alike.get(shape) or Together(shape)
         together.add(len(self._docs), nodes)
         self._docs.append(doc)
+        if shape.remembered is None:  # no other document will have it
+            self._look(together)
+            return
+        self._alike[shape] = together
         self._waiting += 1
         if self._waiting >= FEW:
-            self._look()
+            self._look_at_all()
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Return bindings and values (see `templates.relations.Witnesses`)."""
-        self._look()
+        self._look_at_all()
         one_by_one = [np.array(column) for column in self._rows]
         self._note(one_by_one[0], one_by_one[-1])
         parts = zip(one_by_one, *self._parts, strict=True)
@@ -90,17 +92,16 @@ class Columns:
 
     # -- Documents of one shape ------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _look_at_all(self) -> None:
         """Find what matches in the documents so far, and let them go."""
-        alike, self._alike = self._alike, {}
+        for together in self._alike.values():
+            self._look(together)
+        self._alike.clear()
         self._waiting = 0
-        for together in alike.values():
-            together.find(self._automaton.changes)
-            self._take(together)
-            together.walks.clear()  # they know it: without this they would be garbage in a circle
 
-    def _take(self, together: Together) -> None:
-        """Add the rows of what has been found."""
+    def _look(self, together: Together) -> None:
+        """Add the rows of what matches."""
+        together.find(self._automaton.changes)
         shape = together.shape
         if len(shape.rows):
             self._repeat(shape.rows, together)
@@ -117,6 +118,7 @@ class Columns:
                     together.rows.append(packed)
         if together.rows:
             self._unpack(together)
+        together.walks.clear()  # they know it: without this they would be garbage in a circle
 
     def _numbered(self, together: Together, node: int, which: Sequence[int]) -> list[int]:
         """Return the numbers of the values of a node in some documents."""
@@ -184,7 +186,14 @@ class Columns:
                 pairs.append(entry.pair)
                 firsts.append(first)
                 seconds.append(second)
-                values.append(self._numbers[walk.text(second)] if entry.valued else -1)
+                values.append(self._value(walk, second) if entry.valued else -1)
+
+    def _value(self, walk: Walk, node: int) -> int:
+        """Return the number of the value of a node."""
+        number = walk.values.get(node)
+        if number is None:
+            number = walk.values[node] = self._numbers[walk.text(node)]
+        return number
 
     def _derived(self, entry: Entry, walk: Walk) -> None:
         """Add the rows of an entry for derived nodes."""

@@ -4,11 +4,13 @@ An automaton is built for all its words at once, so one new word would cost
 the building of them all.  Words are therefore spread over automata of growing
 sizes, each at least eight times that of the next (Bentley and Saxe 1980): a
 word is built into a few of them in its life, a text is read by a few, and the
-newest words, not yet in any, are looked for one by one.
+newest words, not yet in any, are looked for one by one.  After as many texts as
+there are words all become one automaton, which a text is read by once.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from itertools import chain
 
@@ -21,12 +23,13 @@ GROWTH = 8
 class Substrings:
     """A set of words, none of them empty."""
 
-    __slots__ = ("_built", "_live", "_recent")
+    __slots__ = ("_built", "_live", "_read", "_recent")
 
     def __init__(self) -> None:
         self._live: set[str] = set()
         self._recent: list[str] = []
         self._built: list[ahocorasick.Automaton] = []  # the largest first
+        self._read = 0  # texts, since there was one automaton, more than once each
 
     def __len__(self) -> int:
         return len(self._live)
@@ -46,18 +49,23 @@ class Substrings:
     def within(self, text: str) -> set[str]:
         """Return the words that occur in a text."""
         if len(self._recent) > RECENT:
-            self._build()
+            self._build(GROWTH)
+        elif self._recent or len(self._built) > 1:
+            self._read += 1
+            if self._read > len(self._live):
+                self._build(math.inf)
+                self._read = 0
         found = {word for word in self._recent if word in text}
         for automaton in self._built:
             found |= {word for _, word in automaton.iter(text)}
         known = sum(map(len, self._built)) + len(self._recent)
         return found if known == len(self._live) else found & self._live
 
-    def _build(self) -> None:
-        """Put the newest words, and the automata that are not much larger, into one automaton."""
+    def _build(self, growth: float) -> None:
+        """Put the newest words, and automata less than so many times as large, into one."""
         words: list[Iterable[str]] = [self._recent]
         size = len(self._recent)
-        while self._built and len(self._built[-1]) < GROWTH * size:
+        while self._built and len(self._built[-1]) < growth * size:
             smaller = self._built.pop()
             size += len(smaller)
             words.append(smaller.keys())

@@ -33,8 +33,8 @@ from xscl.xpath.walk import Walk
 class Together:
     """Documents of one shape, by their places from 0, and the rows of what matches in them.
 
-    `docs` are their numbers.  Of each place that matches a document there are packed rows (`rows` of the documents `owners`),
-    or it is among the hits of the document's walk.
+    `docs` are their numbers.  Of each place that matches a document there are packed rows (`rows`
+    of the documents `owners`), or it is among the hits of the document's walk.
     """
 
     __slots__ = (
@@ -77,11 +77,20 @@ class Together:
     def text(self, node: int, one: int) -> str:
         """Return the string value of a node in a document."""
         known = self._texts.get(node)
-        text: str | None = None if known is None else known[one]
-        return self.texts(node, (one,))[0] if text is None else text
+        if known is None:
+            known = self._texts[node] = [None] * len(self.docs)
+        text: str | None = known[one]
+        if text is None:
+            place, name = self.shape.structure.places[node]
+            element = self.nodes[one][place]
+            text = string_value(element) if name is None else str(element.get(name))
+            known[one] = text
+        return text
 
     def texts(self, node: int, which: Sequence[int]) -> list[str]:
         """Return the string values of a node in some documents."""
+        if len(which) == 1:
+            return [self.text(node, which[0])]
         known = self._texts.get(node)
         if known is None:
             known = self._texts[node] = [None] * len(self.docs)
@@ -140,9 +149,9 @@ class Together:
         if rows:
             self.owners += which
             self.rows += [rows] * len(which)
-        for place, todo, packed in candidates:
-            for one in which:
-                walk = self.walk(one)
+        for one in which if candidates else ():
+            walk = self.walk(one)
+            for place, todo, packed in candidates:
                 if not todo or walk.hold(todo, node):
                     if packed is not None:
                         self.owners.append(one)

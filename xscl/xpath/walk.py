@@ -27,21 +27,28 @@ if TYPE_CHECKING:
 class Walk:
     """One document, by its place among others of its shape, and the places that match it."""
 
-    __slots__ = ("_derived", "_held", "_made", "_together", "hits", "place", "shape")
+    __slots__ = (
+        "_derived",
+        "_held",
+        "_made",
+        "_together",
+        "doc",
+        "hits",
+        "place",
+        "shape",
+        "values",
+    )
 
     def __init__(self, together: Together, place: int) -> None:
         self.shape: Shape = together.shape
         self.place = place
         self.hits: dict[Place, Sequence[int]] = {}  # with the nodes that match, ascending
+        self.doc = together.docs[place]
+        self.values: dict[int, int] = {}  # the numbers of the values of nodes, as far as known
         self._together = together
         self._held: dict[tuple[int, int], bool] = {}
         self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
         self._made = 0
-
-    @property
-    def doc(self) -> int:
-        """The document's number."""
-        return self._together.docs[self.place]
 
     def item(self, number: int) -> Item:
         """Return a node by its number."""

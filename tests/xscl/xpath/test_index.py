@@ -191,8 +191,8 @@ def test_a_word_is_built_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> No
     built: list[int] = []
     original = Substrings._build
 
-    def counted(self: Substrings) -> None:
-        original(self)
+    def counted(self: Substrings, growth: float) -> None:
+        original(self, growth)
         built.append(len(self._built[-1]))
 
     monkeypatch.setattr(Substrings, "_build", counted)
