@@ -141,11 +141,14 @@ class Columns:
         self._parts.append([which, *columns, numbered[:, rows.wanted].ravel()])
 
     def _unpack(self, together: Together) -> None:
-        """Add packed rows."""
+        """Add packed rows, those of a document one after the other, as stage 2 sorts them."""
         docs = np.array(together.docs, np.int32)
-        sizes = np.fromiter(map(len, together.rows), np.int64, len(together.rows)) // (4 * WIDTH)
-        rows = np.frombuffer(b"".join(together.rows), np.int32).reshape(-1, WIDTH)
-        which = np.repeat(np.array(together.owners), sizes)
+        owners = np.array(together.owners, np.min_scalar_type(len(docs)))  # sorted by their bytes
+        order = np.argsort(owners, kind="stable")
+        packed = [together.rows[place] for place in order.tolist()]
+        sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // (4 * WIDTH)
+        rows = np.frombuffer(b"".join(packed), np.int32).reshape(-1, WIDTH)
+        which = np.repeat(owners[order], sizes)
         pairs, firsts, seconds, wanted = np.ascontiguousarray(rows.T)
         nodes = together.shape.wanted  # whose values rows want, with their places
         numbered = np.full((len(docs), len(nodes) + 1), -1, np.int32)  # the last is of no node

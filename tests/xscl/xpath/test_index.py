@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from random import Random
 
@@ -18,6 +19,7 @@ from xscl.xpath.nfa import Automaton
 from xscl.xpath.shape import Shapes
 from xscl.xpath.shred import Columns
 from xscl.xpath.substrings import Substrings
+from xscl.xpath.together import Together
 
 
 def conditions(text: str) -> tuple[Condition, ...]:
@@ -124,6 +126,20 @@ def test_one_more_block_leaves_what_was_computed(monkeypatch: pytest.MonkeyPatch
     assert found(automaton, xml) == []
 
 
+def test_what_documents_have_in_common_is_let_go() -> None:
+    automaton = Automaton()
+    upper = parse_block("S//a[./b = 'x' or ./c = 'y']")
+    automaton.add(0, upper, parse_block("S//a[./b = 'x' or ./c = 'y']/b"), valued=True)
+    gc.disable()  # as where documents are shredded
+    try:
+        for _ in range(3):
+            assert found(automaton, "<r><a><b>x</b><c>y</c></a><a><b>x</b></a></r>") != []
+        left = [one for one in gc.get_objects() if isinstance(one, (Together, walk.Walk))]
+        assert left == []
+    finally:
+        gc.enable()
+
+
 MANY = view.TOO_MANY + 4
 
 
@@ -203,6 +219,18 @@ def test_a_word_is_built_a_few_times_only(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(words._built) <= 6
     assert sum(built) <= 5_000 * 16
     assert len(built) <= 5_000 / substrings.RECENT
+
+
+def test_words_at_rest_are_one_automaton() -> None:
+    words = Substrings()
+    for number in range(2_000):
+        words.add(f"w{number};")
+        if number % 90 == 0:
+            words.within("")
+    assert len(words._built) > 1
+    found = [words.within("w7; w1999; w2000;") for _ in range(2_002)]
+    assert all(one == {"w7;", "w1999;"} for one in found)
+    assert (len(words._built), words._recent) == (1, [])
 
 
 def test_intervals_are_those_that_numbers_keep() -> None:
