@@ -58,7 +58,7 @@ class View:
     def __init__(self, shape: Shape, index: Index[Place], node: int, alone: bool) -> None:
         self.shape = shape
         self.node = node
-        self._alone = alone
+        self._alone = alone and shape.remembered is not None
         self.here: list[Found] = []
         self.asked: list[Asked] = []
         if index.here:
@@ -82,7 +82,9 @@ class View:
         if found is None:
             branch = asked.level.get(constant)
             assert branch is not None, "constants that suit are those of the level"
-            found = asked.found[constant] = self.found(branch)
+            found = self.found(branch)
+            if self._alone or isinstance(branch, Index):
+                asked.found[constant] = found
         return found
 
     def found(self, branch: Branch[Place]) -> Found:
@@ -100,7 +102,7 @@ class View:
                 candidates.append((place, todo, packed))
             else:
                 rows.append(packed)
-        return b"".join(rows), candidates, None
+        return b"".join(rows), candidates or (), None
 
     def _rows(self, place: Place) -> Packed | None:
         """Return the rows of a place that is found once in a document, if at all; or None."""
