@@ -77,8 +77,8 @@ class Lender:
     def _execute_planned(self, name: str, statement: str) -> None:
         """Execute a statement by the plan that is kept under a name.
 
-        A plan from before a change of the catalog is never used: DuckDB makes another one each time, and
-        does not keep it.  So the plan is made anew now and then.
+        After a change of the catalog DuckDB makes another plan each time, and does not keep it.
+        So a new one is kept now and then.
         """
         executed = self._executed.get(name, 0)
         if not executed % PLANNED_FOR:

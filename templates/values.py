@@ -123,8 +123,10 @@ class Values:
         return found, np.isin(keys, np.fromiter(found, np.uint64, len(found)))
 
     def _note(self, found: dict[int, str]) -> None:
-        """Have texts at hand that were asked for: what comes again and again, a few in each batch."""
-        for key, text in found.items() if len(found) < RECENT else ():
+        """Have texts at hand that were asked for, as some come again and again."""
+        if len(found) > RECENT:
+            return
+        for key, text in found.items():
             if len(text) < LONG:
                 self._recent[key] = text
                 self._recent.move_to_end(key)
