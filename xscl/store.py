@@ -265,6 +265,11 @@ class Store:
             self.lend(inserted, rows)
             self.connection.execute(f"INSERT INTO {table} SELECT * FROM {inserted}")
 
+    def append(self, table: str, row: Sequence[object]) -> None:
+        """Append one row, in the order of the table's columns."""
+        places = ", ".join("?" * len(row))
+        self.connection.execute(f"INSERT INTO {table} VALUES ({places})", row)
+
     def set_progress(self, **values: int) -> None:
         """Write some of the numbers that pushes change: columns of the one row of `progress`."""
         written = ", ".join(f"{name} = {int(value)}" for name, value in values.items())
