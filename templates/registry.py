@@ -20,7 +20,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns import Column, grown
+from templates.columns import Column, Columns, counted, grown
 from templates.conjunctive import OPERATORS
 from templates.joingraph import Edge, JoinGraph, Node
 from templates.members import Firing, Members, Row, add
@@ -371,16 +371,48 @@ class Registry:
             template = Template(number, graph_of(graph))
             self.templates.restore(template)
             self._know_template(template)
-            width = len(template.graph.pairs)
-            for qid, *numbers, operator, window, keep, apart in fetch(
-                f"SELECT * FROM {r_t(number)}"
-            ):
-                pairs = tuple(numbers[:width])
-                self._know_row(qid, Row(number, pairs, operator, window, keep, apart))
+            query = f"SELECT * FROM {r_t(number)}"
+            self._load_rows(template, self._connection.execute(query).fetchnumpy())
         self._uses.update({qid: count for qid, count in uses if qid in self._rows})
         self._next_variable = max(self._definitions, default=0) + 1
         self._next_pair = max(self._pairs, default=0) + 1
         self._next_qid = max(self._rows, default=0) + 1
+
+    def _load_rows(self, template: Template, columns: Columns) -> None:
+        """Know the rows of R_T of a template: what `_know_row` does for each."""
+        graph, members = template.graph, self.members[template.number]
+        if not len(columns["qid"]):
+            return
+        named = [f"p{place}" for place, _ in enumerate(graph.pairs)]
+        pairs = zip(*(columns[name].tolist() for name in named), strict=True)
+        others = (columns[name].tolist() for name in ("op", "wl", "keep", "apart"))
+        rows = [Row(template.number, *row) for row in zip(pairs, *others, strict=True)]
+        qids = columns["qid"].tolist()
+        self._rows.update(zip(qids, rows, strict=True))
+        self._qids.update(zip(rows, qids, strict=True))
+        members.load(columns)
+        self._symmetric += members.joins
+        if graph.two_sided:
+            self._keeps.update(counted(columns["keep"]))
+        for name, (_, child) in zip(named, graph.pairs, strict=True):
+            counts = counted(columns[name])
+            self.firing.add(members, counts)
+            self._changed.update(counts)
+            for pair, rows_of_it in counts.items():
+                use = self._pairs[pair]
+                use.rows += rows_of_it
+                use.valued += rows_of_it * (child in graph.compared)
+            if graph.two_sided:
+                self._load_keeps(columns[name], columns["keep"])
+
+    def _load_keeps(self, pairs: Column, keeps: Column) -> None:
+        """Count how long rows keep the bindings of their pairs."""
+        lengths, which = np.unique(keeps, return_inverse=True)
+        for both_of_them, rows in counted(pairs.astype(np.int64) * len(lengths) + which).items():
+            pair, place = divmod(both_of_them, len(lengths))
+            keep = int(lengths[place])
+            add(self._pairs[pair].keeps, keep, rows)
+            self._keep_of[pair] = max(self._keep_of[pair], keep)
 
     def _fetch(self, query: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(query).fetchall()
