@@ -123,9 +123,7 @@ class Shapes:
         compiled = self._compile(source)
         return plain(compiled) or compiled
 
-    def _learnt(
-        self, shape: Shape, constants: Sequence[Constant], whole: Plain
-    ) -> Learnt | None:
+    def _learnt(self, shape: Shape, constants: Sequence[Constant], whole: Plain) -> Learnt | None:
         """Return what queries of a shape have in common, if nothing else depends on constants."""
         if not constants:
             return whole.shape, lambda _: whole.definitions
