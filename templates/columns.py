@@ -40,6 +40,12 @@ def grown(column: Column, number: int, filled: int) -> Column:
     return more
 
 
+def counted(column: Column) -> dict[int, int]:
+    """Return how often each number occurs."""
+    numbers, counts = np.unique(column, return_counts=True)
+    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+
+
 def together(parts: Sequence[Columns]) -> Columns:
     """Return the rows of several relations with the same columns."""
     parts = [part for part in parts if len(next(iter(part.values())))] or parts[:1]

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from templates.columns import Column, distinct
+from templates.columns import Column, Columns, counted, distinct
 from templates.conjunctive import OPERATORS
 from templates.registered import Registered
 from templates.template import Template
@@ -23,8 +23,7 @@ from templates.views import both
 Pairs: TypeAlias = "set[int]"
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """One row of R_T: a distinct join.
 
     `apart` says that no two of its value joins can hold between the same two
@@ -49,7 +48,6 @@ class Members:
     sides: tuple[Drives, Drives]  # the right and the left one
     joins: int = 0  # rows with the operator JOIN
     together: int = 0  # rows that are not `apart`
-    changes: int = 0
 
     @classmethod
     def of(cls, template: Template) -> Members:
@@ -101,6 +99,19 @@ class Members:
         equal = self._joined(row)
         self.registered.add((qid, *row.pairs, *equal, row.operator, row.window, row.keep))
 
+    def load(self, rows: Columns) -> None:
+        """Add all rows of R_T as columns (see `registry`); there were none before."""
+        for place, column in enumerate(self.columns):
+            column.update(counted(rows[f"p{place}"]))
+        self.joins += int(np.count_nonzero(rows["op"] == OPERATORS["JOIN"]))
+        self.together += int(np.count_nonzero(~rows["apart"]))
+        self.registered.load(rows)
+        joins = self.template.graph.value_joins
+        if joins:
+            edges = _tuples(rows, [f"e{place}" for place, _ in enumerate(joins)])
+            self.sides[False].load(_tuples(rows, [f"p{right}" for _, right in joins]), edges)
+            self.sides[True].load(_tuples(rows, [f"p{left}" for left, _ in joins]), edges)
+
     def remove(self, qid: int, row: Row) -> None:
         """Take a row away."""
         self._count(row, -1)
@@ -119,7 +130,6 @@ class Members:
         return edges
 
     def _count(self, row: Row, by: int) -> None:
-        self.changes += 1
         for column, pair in zip(self.columns, row.pairs, strict=True):
             add(column, pair, by)
         self.joins += by * (row.operator == OPERATORS["JOIN"])
@@ -130,20 +140,44 @@ class Members:
         return any(pair in column for column in self.columns)
 
 
+def _tuples(rows: Columns, names: Sequence[str]) -> list[tuple[int, ...]]:
+    """Return the rows of some columns."""
+    return list(zip(*(rows[name].tolist() for name in names), strict=True))
+
+
 class Drives:
     """Which value join of each row drives, told from the pairs of one side of its value joins.
 
-    Rows with the same pairs there are looked at together.
+    Rows with the same pairs there are looked at together.  What is added is counted when it is
+    asked for: of the side from which kept documents drive, that may be never.
     """
 
     def __init__(self) -> None:
+        self._new: list[tuple[tuple[int, ...], Sequence[int]]] = []
         self._by_pair: dict[int, dict[tuple[int, ...], None]] = {}  # by a pair that is rare
         self._under: dict[tuple[int, ...], int] = {}  # which one that is
         self._edges: dict[tuple[int, ...], tuple[dict[int, int], ...]] = {}
         self._sorted: dict[tuple[tuple[int, ...], int], Column] = {}
 
+    def load(self, pairs: Iterable[tuple[int, ...]], edges: Iterable[Sequence[int]]) -> None:
+        """Add rows."""
+        self._new.extend(zip(pairs, edges, strict=True))
+
     def count(self, pairs: tuple[int, ...], edges: Sequence[int], by: int) -> None:
         """Add a row or take it away: the pairs of its value joins on this side, and the joins."""
+        if by > 0:
+            self._new.append((pairs, edges))
+        else:
+            self._settle()
+            self._count(pairs, edges, by)
+
+    def _settle(self) -> None:
+        """Count what was added since the last time."""
+        for pairs, edges in self._new:
+            self._count(pairs, edges, 1)
+        self._new.clear()
+
+    def _count(self, pairs: tuple[int, ...], edges: Sequence[int], by: int) -> None:
         known = self._edges.get(pairs)
         if known is None:
             known = self._edges[pairs] = tuple({} for _ in pairs)
@@ -161,6 +195,7 @@ class Drives:
 
     def driving(self, weights: Mapping[int, int]) -> Iterator[Column]:
         """Yield the value joins that drive the rows whose pairs all have a weight."""
+        self._settle()
         for rare in self._by_pair.keys() & weights.keys():
             for pairs in self._by_pair[rare]:
                 if all(pair in weights for pair in pairs):

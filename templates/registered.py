@@ -44,6 +44,12 @@ class Registered:
         """Add a row: values in the order of `names`."""
         self._new.append((*row, 1))
 
+    def load(self, rows: Columns) -> None:
+        """Add rows as columns, which have the names of `names`; there were none before."""
+        alive = np.ones(len(rows["qid"]), dtype=np.int64)
+        self._rows.extend({**{name: rows[name] for name in self.names}, "alive": alive})
+        self._find(0)
+
     def remove(self, qid: int) -> None:
         """Take a row away."""
         self._settle()

@@ -3,6 +3,9 @@
 Every distinct join is one row of its template's R_T, whoever asked for it;
 uses are counted, and what nothing uses any more is dropped.  Memory is the
 index, the database the truth: `load` rebuilds the one from the other.
+
+What was added may wait to be written: a caller that keeps what a join was made
+from adds it again after `load`, in the same order and under its number.
 """
 
 from __future__ import annotations
@@ -11,13 +14,13 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns import Column, grown
+from templates.columns import Column, Columns, counted, grown
 from templates.conjunctive import OPERATORS
 from templates.joingraph import Edge, JoinGraph, Node
 from templates.members import Firing, Members, Row, add
@@ -38,6 +41,9 @@ CREATE TABLE state.binding(
     doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT,
     start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT, first BIGINT);
 """
+
+Variable: TypeAlias = tuple[int, str]
+"""The number and the definition of a variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +102,14 @@ class Registry:
         lateness: int = 0,
         *,
         apart: bool = False,
+        qid: int | None = None,
     ) -> Placed:
         """Register a join and return where it was put; `save` makes it durable.
 
         `reduced` is the join graph's minor, `variables` are the canonical
         definitions of its nodes; `window` and `lateness` are in ticks, None is INF;
-        `apart` is a promise of the caller's, see `Row`.
+        `apart` is a promise of the caller's, see `Row`.  `qid` is the number that its row
+        has if it is new: that of before a restart.
         """
         numbers = [self._variable(definition) for definition in variables]
         template = self._template(reduced)
@@ -112,9 +120,9 @@ class Registry:
         length = INFINITE if window is None else window
         keep = INFINITE if window is None else window + lateness
         row = Row(template.number, numbered, OPERATORS[operator], length, keep, apart)
-        qid = self._qids.get(row) or self._insert(row)
-        self._uses[qid] += 1
-        return Placed(template.number, qid, order)
+        placed_at = self._qids.get(row) or self._insert(row, qid or self._next_qid)
+        self._uses[placed_at] += 1
+        return Placed(template.number, placed_at, order)
 
     def remove(self, qid: int) -> tuple[int, ...]:
         """Take one use of a join away and return the pairs that nothing uses any more."""
@@ -150,6 +158,11 @@ class Registry:
 
     # -- What stage 1 and the processor need to know ---------------------------------------
 
+    @property
+    def waiting(self) -> int:
+        """How many rows wait to be written."""
+        return sum(map(len, self._new.values()))
+
     def take_changed(self) -> list[Pair]:
         """Return the pairs that were added, or became valued, since the last time."""
         changed = [self.describe(number) for number in sorted(self._changed)]
@@ -163,6 +176,20 @@ class Registry:
     def rows(self) -> dict[int, Row]:
         """Return all rows of R_T as they are now, in whatever thread that is asked."""
         return self._rows.copy()
+
+    def named(self, pairs: Iterable[int]) -> list[tuple[int, Variable, Variable]]:
+        """Return pairs with their variables, without those that have gone, in whatever thread."""
+        found = []
+        for number in pairs:
+            use = self._pairs.get(number)
+            if use is not None:
+                first, second = map(self._definitions.get, (use.first, use.second))
+                if first is not None and second is not None:
+                    found.append((number, (use.first, first), (use.second, second)))
+        return found
+
+    def __contains__(self, qid: int) -> bool:
+        return qid in self._rows
 
     def sharers(self, qid: int) -> int:
         """Return how many registered joins share a row."""
@@ -249,14 +276,17 @@ class Registry:
                 f"CREATE TABLE {r_t(template.number)}"
                 f"(qid INTEGER, {columns}op TINYINT, wl BIGINT, keep BIGINT, apart BOOLEAN)"
             )
-            self._new["state.template"].append((template.number, _to_json(template.graph)))
+            self._connection.execute(
+                "INSERT INTO state.template VALUES (?, ?)",
+                [template.number, _to_json(template.graph)],
+            )
         return template
 
     def _know_template(self, template: Template) -> None:
         self.members[template.number] = Members.of(template)
 
-    def _insert(self, row: Row) -> int:
-        qid, self._next_qid = self._next_qid, self._next_qid + 1
+    def _insert(self, row: Row, qid: int) -> int:
+        self._next_qid = max(self._next_qid, qid + 1)
         self._know_row(qid, row)
         self._new[r_t(row.template)].append(
             (
@@ -328,7 +358,10 @@ class Registry:
     # -- Restart ---------------------------------------------------------------------------
 
     def load(self, uses: Iterable[tuple[int, int]]) -> None:
-        """Rebuild the index from the database; `uses` are (qid, number of subscriptions)."""
+        """Rebuild the index from the database; `uses` are (qid, number of subscriptions).
+
+        Those of rows that were not written are left out: they have to be added again.
+        """
         fetch = self._fetch
         for number, definition in fetch("SELECT id, definition FROM state.variable"):
             self._know_variable(number, definition)
@@ -338,16 +371,48 @@ class Registry:
             template = Template(number, graph_of(graph))
             self.templates.restore(template)
             self._know_template(template)
-            width = len(template.graph.pairs)
-            for qid, *numbers, operator, window, keep, apart in fetch(
-                f"SELECT * FROM {r_t(number)}"
-            ):
-                pairs = tuple(numbers[:width])
-                self._know_row(qid, Row(number, pairs, operator, window, keep, apart))
-        self._uses.update(dict(uses))
+            query = f"SELECT * FROM {r_t(number)}"
+            self._load_rows(template, self._connection.execute(query).fetchnumpy())
+        self._uses.update({qid: count for qid, count in uses if qid in self._rows})
         self._next_variable = max(self._definitions, default=0) + 1
         self._next_pair = max(self._pairs, default=0) + 1
         self._next_qid = max(self._rows, default=0) + 1
+
+    def _load_rows(self, template: Template, columns: Columns) -> None:
+        """Know the rows of R_T of a template: what `_know_row` does for each."""
+        graph, members = template.graph, self.members[template.number]
+        if not len(columns["qid"]):
+            return
+        named = [f"p{place}" for place, _ in enumerate(graph.pairs)]
+        pairs = zip(*(columns[name].tolist() for name in named), strict=True)
+        others = (columns[name].tolist() for name in ("op", "wl", "keep", "apart"))
+        rows = [Row(template.number, *row) for row in zip(pairs, *others, strict=True)]
+        qids = columns["qid"].tolist()
+        self._rows.update(zip(qids, rows, strict=True))
+        self._qids.update(zip(rows, qids, strict=True))
+        members.load(columns)
+        self._symmetric += members.joins
+        if graph.two_sided:
+            self._keeps.update(counted(columns["keep"]))
+        for name, (_, child) in zip(named, graph.pairs, strict=True):
+            counts = counted(columns[name])
+            self.firing.add(members, counts)
+            self._changed.update(counts)
+            for pair, rows_of_it in counts.items():
+                use = self._pairs[pair]
+                use.rows += rows_of_it
+                use.valued += rows_of_it * (child in graph.compared)
+            if graph.two_sided:
+                self._load_keeps(columns[name], columns["keep"])
+
+    def _load_keeps(self, pairs: Column, keeps: Column) -> None:
+        """Count how long rows keep the bindings of their pairs."""
+        lengths, which = np.unique(keeps, return_inverse=True)
+        for both_of_them, rows in counted(pairs.astype(np.int64) * len(lengths) + which).items():
+            pair, place = divmod(both_of_them, len(lengths))
+            keep = int(lengths[place])
+            add(self._pairs[pair].keeps, keep, rows)
+            self._keep_of[pair] = max(self._keep_of[pair], keep)
 
     def _fetch(self, query: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(query).fetchall()

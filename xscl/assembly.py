@@ -38,6 +38,8 @@ from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
 from xscl.workers import Workers
 
+WAITING = 2_000
+"""Rows that wait to be written at most: they are made again from the queries after a kill."""
 SETTLED = 1_000
 """Subscriptions that come before the collector is told that they are here to stay."""
 
@@ -149,13 +151,20 @@ class Assembly:
             self._unsettle()
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Make a change whole: if it fails, the store and what is in memory are as before."""
+    def _changing(self, *, waits: bool = False) -> Iterator[None]:
+        """Make a change whole: if it fails, the store and what is in memory are as before.
+
+        Rows of R_T that wait to be written are, unless those of this change may wait, too.
+        """
         with self._lock:
             self._store.expect_open()
             try:
                 with self._store.transaction():
+                    if not waits:
+                        self._registry.save()
                     yield
+                    if not waits or self._registry.waiting > WAITING:
+                        self._registry.save()
                     self._pushed = None
                 self._pushed = self._processor.pushed
             except BaseException as error:

@@ -9,13 +9,14 @@ finds the same before and after the beginning of his transaction has both of one
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from templates.members import Row
 from templates.processor import Pushed
+from templates.registry import Variable
 from xscl.store import Store
 
 
@@ -24,7 +25,8 @@ class Look:
     """What there is to be seen: a store within a transaction, and what belongs to it.
 
     `readings` and `streams` are the tables of `xscl.lateness` and `xscl.streams`; `rows` are those
-    of R_T by qid, `qids` returns those that subscriptions use, by their names.
+    of R_T by qid, `named` returns their pairs of variables by their numbers (what was registered
+    last may not be written yet), and `qids` the rows that subscriptions use, by their names.
     """
 
     store: Store
@@ -32,4 +34,5 @@ class Look:
     readings: pa.Table
     streams: pa.Table
     rows: Mapping[int, Row]
+    named: Callable[[Iterable[int]], Sequence[tuple[int, Variable, Variable]]]
     qids: Callable[[Iterable[str]], set[int]]

@@ -76,6 +76,9 @@ class Reading(Subscribing):
         with self._lock:
             self._store.expect_open()
             _refuse_all_but_select(query)
+            if self._registry.waiting:
+                with self._changing():
+                    pass  # which writes it
             with self._store.telling():
                 self._relations.refresh()
             try:
@@ -152,7 +155,9 @@ class Reading(Subscribing):
             return None
         with suppress(RuntimeError, KeyError):  # without the lock, something may have changed
             readings = self._readings.table()
-            return Look(store, pushed, readings, streams, self._registry.rows(), self._qids)
+            registry = self._registry
+            rows = registry.rows()
+            return Look(store, pushed, readings, streams, rows, registry.named, self._qids)
         return None
 
     def _qids(self, names: Iterable[str]) -> set[int]:

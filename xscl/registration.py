@@ -11,7 +11,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
 from cep_core.queries import Query
 from templates.processor import Processor
-from templates.registry import Registry
+from templates.registry import Placed, Registry
 from xscl.compile import CompiledQuery
 from xscl.compositestreams import CompositeStreams
 from xscl.errors import XsclError
@@ -103,6 +103,11 @@ class Registration:
             raise
         return query
 
+    @staticmethod
+    def may_wait(queries: Iterable[Registrable]) -> bool:
+        """Whether all that registering some queries writes but their texts follows from these."""
+        return all(isinstance(query, Plain) for query in queries)
+
     # -- Within a transaction --------------------------------------------------------------
 
     def register(
@@ -123,18 +128,23 @@ class Registration:
 
     def _register_row(self, name: str, query: Plain, updates: bool, since: int) -> None:
         """Register a query that is nothing but a row of R_T."""
+        placed = self._add(query)
+        added = self._subscriptions.add_row(name, query, placed, since=since, updates=updates)
+        self._network.attach_row(added)
+
+    def _add(self, query: Plain, qid: int | None = None) -> Placed:
+        """Put a query into R_T; `qid` is the number of its row if it is new there."""
         shape = query.shape
         two_sided = shape.reduced.two_sided
-        placed = self._registry.add(
+        return self._registry.add(
             shape.reduced,
             query.definitions,
             shape.operator,
             shape.window,
             max(map(self._streams.lateness, shape.streams)) if two_sided else 0,
             apart=shape.apart,
+            qid=qid,
         )
-        added = self._subscriptions.add_row(name, query, placed, since=since, updates=updates)
-        self._network.attach_row(added)
 
     def _register_planned(self, name: str, query: CompiledQuery, updates: bool, since: int) -> None:
         self._refuse_later(query)  # readers may have come with it
@@ -177,7 +187,11 @@ class Registration:
     # -- In memory -------------------------------------------------------------------------
 
     def plan_again(self) -> None:
-        """Put the stored subscriptions into the plan, and give it what it kept."""
+        """Put the stored subscriptions into the plan, and give it what it kept.
+
+        Nothing is written, so that a full disk keeps nobody from going on.
+        """
+        self._add_waiting()
         for subscription in self._subscriptions:
             if subscription.relational:
                 query = self._network.relational.plan_again(subscription)
@@ -193,6 +207,21 @@ class Registration:
         self.set_prompt()
         for (snapshot,) in self._store.fetch("SELECT snapshot FROM state.core"):
             self._network.restore(snapshot)
+
+    def _add_waiting(self) -> None:
+        """Add the rows of R_T again that waited to be written when the process ended.
+
+        They are those of the newest subscriptions, whose numbers have been told.  In the order of
+        registration their variables get numbers in the same order as before, on which depends
+        which of several equal ways to put a query into its template is taken.
+        """
+        registry = self._registry
+        waiting = [s for s in self._subscriptions if s.template and s.qid not in registry]
+        for subscription in waiting:
+            query = self._shapes.prepare(subscription.query)
+            assert isinstance(query, Plain), "only queries that are plain have rows that wait"
+            placed = self._add(query, subscription.qid)
+            assert (placed.template, placed.qid) == (subscription.template, subscription.qid)
 
     def set_prompt(self) -> None:
         """Tell the plan whether some operator over time reads what another one publishes."""

@@ -8,7 +8,8 @@ compiled once, with marks in place of the constants.
 The one thing that a constant may change is the order in which conditions are
 printed.  So a shape is compiled twice, with marks in the one order and in the
 other; if the definitions differ by more than the marks, or are not those of
-the first query itself, every query of the shape is compiled for itself.
+the first query itself, every query of the shape is compiled for itself.  All this
+is done when a second query of the shape comes: of many there is but one.
 """
 
 from __future__ import annotations
@@ -76,13 +77,21 @@ MOST = 50_000
 """Shapes that are kept, of some 4 kB each."""
 
 
+@dataclass(frozen=True, slots=True)
+class First:
+    """The only query of its shape so far, and its constants."""
+
+    constants: Sequence[Constant]
+    query: Plain
+
+
 class Shapes:
     """Queries ready to be registered, compiled once for each shape."""
 
     def __init__(self, compile_: Callable[[str], CompiledQuery], most: int = MOST) -> None:
         self._compile = compile_
         self._most = most
-        self._shapes: dict[Shape, Learnt | None] = {}  # that of the longest ago first
+        self._shapes: dict[Shape, First | Learnt | None] = {}  # that of the longest ago first
 
     def prepare(self, source: str) -> Registrable:
         """Return a query ready to be registered; raises QueryError."""
@@ -93,17 +102,19 @@ class Shapes:
         shape, constants = found
         if shape not in self._shapes:
             whole = self._alone(source)
-            self._keep(shape, self._learnt(shape, constants, whole))
+            self._keep(shape, First(constants, whole) if isinstance(whole, Plain) else None)
             return whole
         known = self._shapes.pop(shape)
+        if isinstance(known, First):
+            known = self._learnt(shape, known.constants, known.query)
         self._keep(shape, known)
         if known is None:
             return self._alone(source)
         common, texts = known
         return Plain(source, common, texts([_printed(constant) for constant in constants]))
 
-    def _keep(self, shape: Shape, learnt: Learnt | None) -> None:
-        """Keep what was learnt of a shape; the one that was asked for longest ago leaves."""
+    def _keep(self, shape: Shape, learnt: First | Learnt | None) -> None:
+        """Keep what is known of a shape; the one that was asked for longest ago leaves."""
         if len(self._shapes) >= self._most:
             del self._shapes[next(iter(self._shapes))]
         self._shapes[shape] = learnt
@@ -112,12 +123,8 @@ class Shapes:
         compiled = self._compile(source)
         return plain(compiled) or compiled
 
-    def _learnt(
-        self, shape: Shape, constants: Sequence[Constant], whole: Registrable
-    ) -> Learnt | None:
+    def _learnt(self, shape: Shape, constants: Sequence[Constant], whole: Plain) -> Learnt | None:
         """Return what queries of a shape have in common, if nothing else depends on constants."""
-        if not isinstance(whole, Plain):
-            return None
         if not constants:
             return whole.shape, lambda _: whole.definitions
         sides = []

@@ -268,6 +268,11 @@ class Store:
         self.expect_open()
         return self._lender
 
+    def append(self, table: str, row: Sequence[object]) -> None:
+        """Append one row, in the order of the table's columns."""
+        places = ", ".join("?" * len(row))
+        self.connection.execute(f"INSERT INTO {table} VALUES ({places})", row)
+
     def set_progress(self, **values: int) -> None:
         """Write some of the numbers that pushes change: columns of the one row of `progress`."""
         written = ", ".join(f"{name} = ?" for name in values)

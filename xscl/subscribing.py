@@ -172,7 +172,7 @@ class Subscribing(Pushing):
     ) -> None:
         with self._lock, paused():
             compiled = list(self._registration.compiled(pairs, numbered))
-            with self._changing():
+            with self._changing(waits=self._registration.may_wait(one for _, one in compiled)):
                 self._registration.register(compiled, updates, self._documents.next)
             self._settle()
 
@@ -201,7 +201,7 @@ class Subscribing(Pushing):
                 else:
                     together.append((name, ready))
             if together:
-                with self._changing():
+                with self._changing(waits=self._registration.may_wait(one for _, one in together)):
                     self._registration.register(together, updates, self._documents.next)
             for place in alone:
                 try:

@@ -37,7 +37,9 @@ SHARED = 20_000
 """Conditions of one form that are shared, before sharing begins anew."""
 
 _TOKEN = re.compile(
-    r"""--[^\n]* | Q\{[^{}]*\} | [^\W\d](?:[\w.']|-(?!>))*     # a comment, a namespace, a name
+    r"""--[^\n]* | Q\{[^{}]*\}                                # a comment, a namespace
+      | (?: (?!Q\{) [^\W\d](?:[\w.']|-(?!>))*+               # names, and what is between them
+            (?: [\s/\[\]().$@*{}:] | ->(?=[^\W\d]) )*+ )++
       | (?: (?:[<>=]|,) \s* (?: "(?P<double>[^\x00-\x20"'{}&<][^"'{}&<]*|)"
                              | '(?P<single>[^\x00-\x20"'{}&<][^"'{}&<]*|)' )
           | [<>=] \s* (?P<number>\d{1,15}(?:\.\d{1,15})?) )

@@ -93,7 +93,8 @@ def _tables(look: Look, viewer: Viewer) -> Tables:
         rows = {qid: rows[qid] for qid in sorted(look.qids(names)) if qid in rows}
         pairs = {pair for row in rows.values() for pair in row.pairs}
         tables["subscription"] = _renamed(tables["subscription"], viewer)
-    tables |= _joined(look.store, tables["document"], pairs, viewer)
+    tables |= _joined(look.store, tables["document"], pairs)
+    tables |= _variables(look, rows, viewer)
     tables |= _last_push(look, tables["document"], pairs)
     tables |= _templates(look, rows, tables["document"])
     tables |= _readers(look, names, viewer)
@@ -139,15 +140,13 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
     }
 
 
-def _joined(store: Store, documents: pa.Table, pairs: set[int] | None, viewer: Viewer) -> Tables:
+def _joined(store: Store, documents: pa.Table, pairs: set[int] | None) -> Tables:
     """Return the join state of some pairs of variables, of all with None."""
     if pairs is None:
-        of_pair = of_id = of_key = of_variable = "true"
+        of_pair = of_key = "true"
     else:
-        listed = _listed(pairs)
-        of_pair, of_id = f"pair IN ({listed})", f"id IN ({listed})"
+        of_pair = f"pair IN ({_listed(pairs)})"
         of_key = f"key IN (SELECT key FROM state.binding WHERE {of_pair})"
-        of_variable = f"id IN (SELECT unnest([var1, var2]) FROM state.pair WHERE {of_id})"
     bindings = store.arrow(
         f"SELECT doc, pair, node1, node2, key, ts FROM state.binding WHERE {of_pair}"
     )
@@ -155,12 +154,26 @@ def _joined(store: Store, documents: pa.Table, pairs: set[int] | None, viewer: V
         bindings = bindings.filter(pc.is_in(bindings["doc"], documents["doc"]))
     return {
         "binding": bindings,
-        "pair": store.arrow(f"SELECT * FROM state.pair WHERE {of_id}"),
-        "variable": store.arrow(
-            f"SELECT id, {viewer.unprefixed('definition')} AS definition FROM state.variable"
-            f" WHERE {of_variable}"
-        ),
         "value": store.arrow(f"SELECT key, strVal FROM state.value WHERE {of_key}"),
+    }
+
+
+def _variables(look: Look, rows: Mapping[int, Row], viewer: Viewer) -> Tables:
+    """Return the pairs of variables of some rows of R_T, and the variables."""
+    pairs = look.named(sorted({pair for row in rows.values() for pair in row.pairs}))
+    variables = dict(sorted(one for _, *both in pairs for one in both))
+    texts = pa.chunked_array([pa.array(variables.values(), pa.string())])
+    numbers = [(pair, first, second) for pair, (first, _), (second, _) in pairs]
+    columns = zip(*numbers, strict=True) if numbers else ((), (), ())
+    arrays = [pa.array(column, pa.int32()) for column in columns]
+    return {
+        "pair": pa.table(arrays, ["id", "var1", "var2"]),
+        "variable": pa.table(
+            {
+                "id": pa.array(variables, pa.int32()),
+                "definition": texts if viewer.everything else _as_written(texts, viewer),
+            }
+        ),
     }
 
 
@@ -237,8 +250,13 @@ def _renamed(table: pa.Table, viewer: Viewer) -> pa.Table:
     """Return subscriptions under their owner's names, with their texts as he has written them."""
     table = _own_names(table, viewer, "name", "publish")
     at = table.column_names.index("query")
+    return table.set_column(at, "query", _as_written(table["query"], viewer))
+
+
+def _as_written(texts: pa.ChunkedArray, viewer: Viewer) -> pa.ChunkedArray:
+    """Return texts with their owner's names as he has written them."""
     pattern = rf"(^|[^\w.]){viewer.prefix.replace('.', '[.]')}"
-    return table.set_column(at, "query", pc.replace_substring_regex(table["query"], pattern, r"\1"))
+    return pc.replace_substring_regex(texts, pattern, r"\1")
 
 
 def _numbered(tables: Tables) -> Tables:

@@ -51,11 +51,5 @@ class Viewer:
             f" THEN {name}[{len(self.prefix) + 1}:] ELSE {name} END)"
         )
 
-    def unprefixed(self, text: str) -> str:
-        """Return an expression for a text in which one's own names are as one has written them."""
-        if self.everything:
-            return text
-        return f"regexp_replace({text}, '(^|[^\\w.])_{int(self.number)}\\.', '\\1', 'g')"
-
 
 OPERATOR = Viewer()

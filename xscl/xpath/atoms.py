@@ -100,6 +100,8 @@ class Lookup:
     proves: tuple[int, ...] = ()
 
 
+Order: TypeAlias = tuple[int, str, str, bool, bool, Constant]
+"""What lookups are put in order by; of atoms that differ it does, too."""
 Plan: TypeAlias = tuple[Lookup, ...]
 """How conditions that must all hold are looked up, one after the other, the sharpest first."""
 
@@ -114,22 +116,22 @@ def _spelled(path: Path) -> str:
     return unparse(Exists(path))
 
 
-def _order(atom: Atom) -> tuple[int, str, str, bool, bool, Constant]:
+def _order(atom: Atom) -> Order:
     asked = atom.question
     path = _spelled(asked.path)
     rank = _LAST if atom.constant in ("*", "@*") else _RANKS[asked.kind]
     return rank, asked.kind, path, asked.first, asked.numeric, atom.constant
 
 
-def _blunt(lookup: Lookup) -> tuple[int, str, str, bool, bool, Constant]:
+def _blunt(lookup: Lookup) -> Order:
     """Return the order of a lookup, that of its bluntest atom."""
     return max(map(_order, lookup.atoms))
 
 
 def plan(conditions: tuple[Condition, ...]) -> Plan:
     """Return how conditions that must all hold are looked up."""
-    if len(conditions) == 1 and (only := _looked_up(conditions[0])) is not None:
-        return (only,)
+    if (simple := _simple(conditions)) is not None:
+        return simple
     single: dict[Atom, tuple[int, ...]] = {}
     alternatives: list[Lookup] = []
     for number, condition in enumerate(conditions):
@@ -145,16 +147,36 @@ def plan(conditions: tuple[Condition, ...]) -> Plan:
     return tuple(sorted((*lookups, *alternatives[:1], *intervals), key=_blunt))
 
 
-def _looked_up(condition: Condition) -> Lookup | None:
-    """Return how a condition of one atom is looked up; None if it has more, or none.
+def _simple(conditions: tuple[Condition, ...]) -> Plan | None:
+    """Return how conditions of one atom each are looked up, if none of these bounds a number.
 
-    Most are like that, and there is nothing to be put in order: that would take the hash of an
-    atom, with its path, several times.
+    Most are like that.  There are many sets of few conditions, so what is known of each is
+    remembered.
     """
+    if len(conditions) == 1:
+        only = _alone(conditions[0])
+        return None if only is None else (only[1],)
+    found = {}
+    for number, condition in enumerate(conditions):
+        known = _alone(condition)
+        if known is None or known[1].atoms[0].question.numeric:
+            return None
+        order, lookup = known
+        found[order] = Lookup(lookup.atoms, (number,)) if lookup.proves else lookup
+    if len(found) < len(conditions):
+        return None  # some demand the same
+    return tuple([found[order] for order in sorted(found)])
+
+
+@lru_cache(maxsize=20_000)
+def _alone(condition: Condition) -> tuple[Order, Lookup] | None:
+    """Return how a condition of one atom is looked up, and when; None if it has more, or none."""
     if isinstance(condition, Or):
         return None
     demand = demanded(condition)
-    return Lookup(demand.atoms, (0,) if demand.proof else ()) if len(demand.atoms) == 1 else None
+    if len(demand.atoms) != 1:
+        return None
+    return _order(demand.atoms[0]), Lookup(demand.atoms, (0,) if demand.proof else ())
 
 
 def _alternatives(number: int, condition: Or[Condition]) -> Iterator[Lookup]:

@@ -1,0 +1,113 @@
+"""The index of what is registered, built join by join and read again from the database."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+
+from templates.joingraph import Edge, JoinGraph, Node
+from templates.members import Members
+from templates.registry import SCHEMA, Registry
+
+TWO = JoinGraph(
+    (Node(0, None), Node(0, 0), Node(0, 0), Node(1, None), Node(1, 3), Node(1, 3)),
+    (Edge(1, 4), Edge(2, 5)),
+)
+ONE = JoinGraph((Node(0, None), Node(1, None)), (Edge(0, 1),))
+UNLIKE = JoinGraph(
+    (Node(0, None), Node(0, 0), Node(0, 0), Node(1, None), Node(1, 3), Node(1, 3)),
+    (Edge(1, 4), Edge(2, 5, "!=")),
+)
+FILTER = JoinGraph((Node(0, None, True),))
+JOINS: list[tuple[JoinGraph, str, str, int | None, bool]] = [
+    (TWO, "abcdef", "JOIN", 5, True),
+    (TWO, "abcdeg", "FOLLOWED BY", 7, True),
+    (TWO, "abcdeg", "FOLLOWED BY", 7, False),
+    (TWO, "hbcdef", "FOLLOWED BY", None, True),
+    (UNLIKE, "abcdef", "FOLLOWED BY", 5, False),
+    (ONE, "af", "FOLLOWED BY", 9, True),
+    (ONE, "ag", "FOLLOWED BY", None, True),
+    (FILTER, "a", "FOLLOWED BY", None, True),
+    (FILTER, "k", "FOLLOWED BY", None, True),
+]
+
+
+def database() -> duckdb.DuckDBPyConnection:
+    made = duckdb.connect()
+    made.execute("CREATE SCHEMA state;" + SCHEMA)
+    return made
+
+
+def built(database: duckdb.DuckDBPyConnection) -> tuple[Registry, list[int]]:
+    registry = Registry(database)
+    placed = [
+        registry.add(graph, tuple(variables), operator, window, apart=apart)
+        for graph, variables, operator, window, apart in (*JOINS, JOINS[0])
+    ]
+    registry.save()
+    return registry, [one.qid for one in placed]
+
+
+def known(registry: Registry) -> dict[str, object]:
+    """What a registry says of all that is registered."""
+    pairs = range(1, registry._next_pair)
+    return {
+        "rows": registry.rows(),
+        "named": registry.named(pairs),
+        "described": [registry.describe(pair) for pair, _, _ in registry.named(pairs)],
+        "kept": [registry.is_kept(pair) for pair in pairs],
+        "keeps": registry.keeps.tolist(),
+        "bounds": registry.bounds(),
+        "back": registry.looks_back,
+        "shortest": registry.shortest,
+        "firing": {
+            (pair, sided): [m.template for m in registry.firing.reached([pair], two_sided=sided)]
+            for pair in pairs
+            for sided in (False, True)
+        },
+        "driving": [
+            registry.firing.driving(dict.fromkeys(pairs, 3), back).edges.tolist()
+            for back in (False, True)
+        ],
+        "members": {number: of(members) for number, members in registry.members.items()},
+    }
+
+
+def of(members: Members) -> dict[str, object]:
+    everything = np.arange(1 << 8)
+    present = np.unique((everything[:, None] % 16 << 31) | everything[None, :] % 16)
+    touched = members.registered.touched(np.union1d(present, everything))
+    return {
+        "columns": members.columns,
+        "joins": members.joins,
+        "several": members.several,
+        "touched": {name: column.tolist() for name, column in touched.items()},
+    }
+
+
+def test_what_is_read_again_is_what_was_built() -> None:
+    registry, qids = built(database())
+    kept = database()
+    built(kept)
+    loaded = Registry(kept)
+    loaded.load([(qid, qids.count(qid)) for qid in set(qids)])
+    assert known(loaded) == known(registry)
+    assert sorted(loaded.take_changed(), key=repr) == sorted(registry.take_changed(), key=repr)
+    for qid in qids:
+        assert loaded.remove(qid) == registry.remove(qid)
+        assert known(loaded) == known(registry)
+    assert not loaded.rows()
+
+
+def test_a_row_that_waits_has_the_number_that_is_given() -> None:
+    connection = database()
+    registry = Registry(connection)
+    graph, variables, operator, window, _ = JOINS[0]
+    assert registry.add(graph, tuple(variables), operator, window, qid=7).qid == 7
+    assert registry.add(graph, tuple(variables), operator, window, qid=9).qid == 7
+    assert registry.add(graph, tuple("abcdeg"), operator, window).qid == 8
+    assert registry.waiting
+    assert 7 in registry
+    loaded = Registry(connection)
+    loaded.load([(7, 2), (8, 1)])
+    assert (7 in loaded, loaded.sharers(7)) == (False, 0)

@@ -1,0 +1,192 @@
+"""Rows of R_T that wait to be written, which a kill leaves to be made again from the queries."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from pathlib import Path
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import xscl.assembly
+import xscl.store
+from feeds.documents import Document
+from tests.examples import examples
+from xscl.engine import Engine
+from xscl.errors import StoreError
+from xscl.match import Match
+from xscl.store import Store
+
+# Of the sides of some, several nodes are alike: which is which depends on the variables' numbers.
+QUERIES = {
+    "b c": 'S//a[./b="1"][./b->x][./c->y] FOLLOWED BY{x=v AND y=w, 5 s} S//a[./b->v][./c->w]',
+    "c b": 'S//a[./b="1"][./c->x][./b->y] FOLLOWED BY{x=v AND y=w, 5 s} S//a[./c->v][./b->w]',
+    "b b": 'S//a[./b="1"][./b->x][./b->y] FOLLOWED BY{x=v AND y=w, 5 s} S//a[./b->v][./b->w]',
+    "b c, 2": 'S//a[./b="2"][./b->x][./c->y] FOLLOWED BY{x=v AND y=w, 5 s} S//a[./b->v][./c->w]',
+    "c, 2": 'S//a[./b="2"][./c->x] JOIN{x=y, 9 s} S//a[./c->y]',
+    "one": 'S//a[./b="2"]->x',
+    "next": "S//a/b->x NEXT{x=y} S//a/b->y",
+    "made": "SELECT <a><b>{x}</b></a> FROM S//a[./c->x] FOLLOWED BY{x=y, 2 s} S//a/c->y PUBLISH P",
+}
+
+
+def document(number: int) -> Document:
+    text = f"<a><b>{number % 2 + 1}</b><c>{number % 3}</c><b>{number % 5}</b></a>"
+    return Document("S", f"d{number}", number * 1_000_000, text.encode())
+
+
+def told(engine: Engine) -> list[tuple[object, ...]]:
+    """What has been told of subscriptions."""
+    return [(s.name, s.number, s.qid, s.template, s.outputs) for s in engine.subscriptions]
+
+
+def killed(engine: Engine, directory: Path) -> Path:
+    """Return the store of an engine as a kill would leave it."""
+    path = engine._store.path
+    assert path is not None
+    for file in path.parent.glob(f"{path.name}*"):
+        shutil.copy(file, directory / file.name)
+    return directory / path.name
+
+
+def stored_pairs(path: Path) -> int:
+    with closing(Store(path)) as store:
+        return len(store.fetch("FROM state.pair"))
+
+
+def ids(matches: Iterable[Match]) -> list[str]:
+    return [match.id for match in matches]
+
+
+def subscribe(engine: Engine, *names: str) -> None:
+    for name in names:
+        engine.subscribe(name, QUERIES[name])
+
+
+def test_a_kill_leaves_numbers_as_they_were_told(tmp_path: Path) -> None:
+    with Engine() as steady, Engine(tmp_path / "state.duckdb") as engine:
+        for one in (steady, engine):
+            subscribe(one, "b c", "c b", "b b")
+        (tmp_path / "killed").mkdir()
+        path = killed(engine, tmp_path / "killed")
+        assert stored_pairs(path) == 0
+        with Engine(path) as again:
+            assert told(again) == told(engine) == told(steady)
+            for number in range(6):
+                assert ids(again.push(document(number))) == ids(steady.push(document(number)))
+            assert steady.matches()
+            views = ("subscriptions", "R_T_1", "R_bin")
+            answers = [
+                [one.sql(f"FROM {view} ORDER BY ALL").to_pylist() for view in views]
+                for one in (again, steady)
+            ]
+            assert answers[0] == answers[1]
+        assert stored_pairs(path) > 0
+
+
+def test_relations_are_whole(tmp_path: Path) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        subscribe(engine, "b c")
+        assert engine.sql("FROM R_T_1").num_rows == 1
+        subscribe(engine, "b c, 2")
+        assert engine.sql("FROM R_T_1").num_rows == 2
+
+
+def test_what_waits_can_be_removed(tmp_path: Path) -> None:
+    path = tmp_path / "state.duckdb"
+    with Engine(path) as engine:
+        subscribe(engine, "b c", "c b", "c, 2")
+        engine.unsubscribe("b c")
+        before = told(engine)
+    with Engine(path) as engine:
+        assert told(engine) == before
+        engine.unsubscribe("c b")
+        engine.unsubscribe("c, 2")
+        assert all(not engine.sql(f"FROM state.{table}").num_rows for table in ("pair", "variable"))
+
+
+def test_no_more_wait_than_are_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        subscribe(engine, "b c")
+        assert engine._registry.waiting
+        monkeypatch.setattr(xscl.assembly, "WAITING", engine._registry.waiting)
+        subscribe(engine, "b c, 2")
+        assert not engine._registry.waiting
+
+
+def full(point: str) -> None:
+    if point == "before_commit":
+        raise duckdb.IOException("No space left on device")
+
+
+@pytest.mark.parametrize(
+    "fail",
+    [
+        lambda engine: engine.push(document(1)),
+        lambda engine: subscribe(engine, "c, 2"),
+        lambda engine: engine.unsubscribe("c b"),
+        lambda engine: engine.sql("FROM R_T_1"),
+    ],
+    ids=["push", "subscribe", "unsubscribe", "sql"],
+)
+def test_on_a_full_disk_they_go_on_waiting(
+    fail: Callable[[Engine], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        subscribe(engine, "b c", "c b")
+        before, waiting = told(engine), engine._registry.waiting
+        with monkeypatch.context() as patch:
+            patch.setattr(xscl.store, "reached", full)
+            with pytest.raises(StoreError, match="No space left"):
+                fail(engine)
+        assert (told(engine), engine._registry.waiting) == (before, waiting)
+        engine.push([document(30), document(31)])
+        assert engine._registry.waiting == 0
+        assert {match.subscription for match in engine.push(document(34))} == {"b c", "c b"}
+
+
+ACTIONS = st.lists(
+    st.sampled_from([*QUERIES, *QUERIES, "push", "push", "kill", "kill", "remove", "sql"]),
+    min_size=6,
+    max_size=14,
+)
+
+
+@examples(2)
+@given(ACTIONS)
+def test_kills_change_nothing(actions: list[str]) -> None:
+    """Numbers that were told, and matches, are those of an engine that lives on."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        steady, engine = Engine(), Engine(directory / "state.duckdb")
+        for number, action in enumerate(actions):
+            if action == "kill":
+                directory = Path(folder, str(number))
+                directory.mkdir()
+                path, before = killed(engine, directory), told(engine)
+                engine.close()
+                engine = Engine(path)
+                assert told(engine) == before
+                continue
+            for one in (steady, engine):
+                names = [subscription.name for subscription in one.subscriptions]
+                if action == "push":
+                    one.push(document(number))
+                elif action == "sql":
+                    one.sql("FROM subscriptions")
+                elif action == "remove":
+                    for name in names[:-1][:1]:  # the newest one's number would come again
+                        one.unsubscribe(name)
+                elif action not in names:
+                    subscribe(one, action)
+            assert [s[:1] + s[4:] for s in told(engine)] == [s[:1] + s[4:] for s in told(steady)]
+        for number in range(20, 26):
+            assert ids(engine.push(document(number))) == ids(steady.push(document(number)))
+        assert ids(engine.matches()) == ids(steady.matches())
+        engine.close()
+        steady.close()
