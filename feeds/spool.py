@@ -215,7 +215,7 @@ class Spool:
     def segment(self, number: int) -> Segment:
         """What the footer of the segment says, without reading its documents."""
         path = self._path(number)
-        with _opened(path) as (_, footer):
+        with _opened(path) as (_, _, footer):
             return Segment(number, path, footer["rows"], footer["arrived"], footer["bytes"])
 
     def read(self, number: int, begin: int = 0, end: int | None = None) -> list[Document]:
@@ -225,13 +225,12 @@ class Spool:
         as its `stream`.
         """
         path = self._path(number)
-        with _opened(path) as (source, footer):
+        with _opened(path) as (source, reader, footer):
             source.seek(0)
             body = source.read_buffer(footer["bytes"])
             if body.size != footer["bytes"] or zlib.crc32(body) != footer["crc32"]:
                 raise SegmentDamaged(path, "its checksum differs")
-            source.seek(0)
-            rows = pa.ipc.open_file(source).get_batch(0)
+            rows = reader.get_batch(0)
             return _documents(rows.slice(begin, None if end is None else end - begin))
 
     def forget(self, up_to: int, keep: int = 0) -> int:
@@ -439,15 +438,17 @@ def _encode(batch: pa.RecordBatch, metadata: dict[str, str] | None) -> tuple[pa.
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[pa.MemoryMappedFile, dict[str, int]]]:
-    """The mapped file of a segment and its footer's numbers."""
+def _opened(
+    path: Path,
+) -> Iterator[tuple[pa.MemoryMappedFile, pa.RecordBatchFileReader, dict[str, int]]]:
+    """The mapped file of a segment, its reader, and its footer's numbers."""
     try:
         with pa.memory_map(str(path)) as source:
             reader = pa.ipc.open_file(source)
             if not reader.schema.equals(SCHEMA) or reader.num_record_batches != 1:
                 raise SegmentDamaged(path, "its columns differ")
             entries = reader.metadata or {}
-            yield source, {key: int(entries[key.encode()]) for key in _FOOTER}
+            yield source, reader, {key: int(entries[key.encode()]) for key in _FOOTER}
     except FileNotFoundError as error:
         raise SegmentGone(path) from error
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:

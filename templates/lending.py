@@ -1,5 +1,7 @@
 """Relations that are lent to DuckDB: Arrow tables under fixed names, others for every batch.
 
+A lent relation is also how rows come into the database (`Lender.insert`).
+
 Registering a table changes DuckDB's catalog, which costs as much as a small
 query.  So a name is registered once, for a holder that hands out the table that
 is there by now.  DuckDB reads a holder with one thread and does not know its
@@ -18,6 +20,8 @@ FEW = 1024
 """Rows up to which a table is handed out by a holder."""
 FEW_NUMBERS = 8
 """Numbers up to which a query names them; a join with more takes less time to plan."""
+PLANNED_FOR = 16
+"""Executions after which a planned statement is planned again."""
 
 
 class _Holder:
@@ -25,6 +29,9 @@ class _Holder:
 
     def __init__(self, table: pa.Table) -> None:
         self.table = table
+
+    def __arrow_c_schema__(self) -> object:
+        return self.table.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         return self.table.__arrow_c_stream__(requested_schema)
@@ -36,6 +43,7 @@ class Lender:
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection
         self._holders: dict[str, _Holder] = {}
+        self._executed: dict[str, int] = {}  # how often each planned statement was
 
     def lend(self, name: str, table: pa.Table) -> None:
         """Let a name stand for the rows of a table from now on."""
@@ -49,6 +57,34 @@ class Lender:
             return
         holder = self._holders[name] = _Holder(table)
         self._connection.register(name, holder)
+        self._executed.pop(name, None)
+
+    def insert(self, table: str, rows: pa.Table) -> None:
+        """Append rows to a table `state.*` of the database, column by column in its order.
+
+        Few rows are inserted by a plan that is kept, since planning takes longer than they do.
+        """
+        if not rows.num_rows:
+            return
+        name = table.replace("state.", "new_")
+        self.lend(name, rows)
+        insert = f"INSERT INTO {table} SELECT * FROM {name}"
+        if name in self._holders:
+            self._execute_planned(name, insert)
+        else:
+            self._connection.execute(insert)
+
+    def _execute_planned(self, name: str, statement: str) -> None:
+        """Execute a statement by the plan that is kept under a name.
+
+        After a change of the catalog DuckDB makes another plan each time, and does not keep it.
+        So a new one is kept now and then.
+        """
+        executed = self._executed.get(name, 0)
+        if not executed % PLANNED_FOR:
+            self._connection.execute(f"PREPARE {name} AS {statement}")
+        self._connection.execute(f"EXECUTE {name}")
+        self._executed[name] = executed + 1
 
     def among(self, numbers: npt.NDArray[Any]) -> str:
         """Return SQL for some numbers, to be put in brackets after IN."""
@@ -61,3 +97,4 @@ class Lender:
     def forget(self) -> None:
         """Register every name anew: a transaction that is rolled back takes them along."""
         self._holders.clear()
+        self._executed.clear()

@@ -187,8 +187,7 @@ class Processor:
         if bindings.num_rows:
             if self._loaded is not None:
                 self._loaded.add(bindings)
-            self.lender.lend("kept_binding", bindings)
-            self._connection.execute("INSERT INTO state.binding SELECT * FROM kept_binding")
+            self.lender.insert("state.binding", bindings)
             if self._leaving is not None:
                 keeps = self._registry.keeps[bindings["pair"].to_numpy()]
                 self._leaving.note(keeps, pc.max(bindings["ts"]).as_py())

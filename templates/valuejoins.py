@@ -95,6 +95,8 @@ class Pass:
             ours = chosen(batch, part)
             at, found = spread(*slices[part].T)
             joins = self._made(ours, at, rows[found])
+            if not len(joins["docs"]):
+                continue
             besides = self._besides(ours, joins, driven)
             yield together((joins, chosen(besides, ~among(besides["pairs"], driven.edges))))
 

@@ -9,6 +9,7 @@ arrives at the same key.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -23,6 +24,12 @@ from templates.seen import Seen
 
 Keys = npt.NDArray[np.uint64]
 Hash = Callable[[Sequence[str], int], Keys]
+
+
+RECENT = 1024
+"""Texts that are at hand, of those that were asked for last; long ones are not."""
+LONG = 512
+"""Characters from which on a text is long."""
 
 
 def keys_of(texts: Sequence[str], salt: int = 0) -> Keys:
@@ -55,6 +62,7 @@ class Values:
         self._lender = lender
         self._hashed = hashed
         self._seen: Seen | None = None
+        self._recent: OrderedDict[int, str] = OrderedDict()
 
     def intern(self, texts: Sequence[str]) -> Interned:
         """Return the keys of distinct texts, and store in `state.value` those that are new."""
@@ -75,6 +83,7 @@ class Values:
             " (SELECT key FROM state.binding WHERE key IS NOT NULL)"
         )
         self._seen = None
+        self._recent.clear()
 
     def _store(
         self,
@@ -102,16 +111,29 @@ class Values:
         there = self._seen.among(keys)
         if not there.any():
             return {}, there
-        asked = self._lender.among(np.unique(keys[there]))
-        rows = self._connection.execute(
-            f"SELECT key, strVal FROM state.value WHERE key IN ({asked})"
-        )
-        found = dict(rows.fetchall())
+        asked = np.unique(keys[there])
+        found = {key: self._recent[key] for key in asked.tolist() if key in self._recent}
+        if len(found) < len(asked):
+            listed = self._lender.among(asked)
+            rows = self._connection.execute(
+                f"SELECT key, strVal FROM state.value WHERE key IN ({listed})"
+            )
+            found = dict(rows.fetchall())
+        self._note(found)
         return found, np.isin(keys, np.fromiter(found, np.uint64, len(found)))
+
+    def _note(self, found: dict[int, str]) -> None:
+        """Have texts at hand that were asked for, as some come again and again."""
+        if len(found) > RECENT:
+            return
+        for key, text in found.items():
+            if len(text) < LONG:
+                self._recent[key] = text
+                self._recent.move_to_end(key)
+        while len(self._recent) > RECENT:
+            self._recent.popitem(last=False)
 
     def _keep(self, keys: Keys, texts: list[str]) -> None:
         assert self._seen is not None
-        stored = pa.table({"key": keys, "strVal": texts})
-        self._lender.lend("new_value", stored)
-        self._connection.execute("INSERT INTO state.value SELECT * FROM new_value")
+        self._lender.insert("state.value", pa.table({"key": keys, "strVal": texts}))
         self._seen.add(keys)

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pyarrow as pa
+
 from xscl.store import Store
 
 DIRECT = "direct"
@@ -44,7 +46,8 @@ class Ledger:
         last = self.last(query_id)
         if last is not None and batch_id <= last and self._has(query_id, batch_id, last):
             return False
-        self._store.fetch("INSERT INTO state.ledger VALUES (?, ?)", [query_id, batch_id])
+        entry = {"query_id": [query_id], "batch_id": pa.array([batch_id], pa.int64())}
+        self._store.insert("state.ledger", pa.table(entry))
         if last is not None and batch_id // KNOWN > last // KNOWN:
             self._store.fetch(
                 "DELETE FROM state.ledger WHERE query_id = ? AND batch_id <= ?",

@@ -82,6 +82,8 @@ CREATE TABLE state.secret_address(
     hash BLOB, id VARCHAR, subscription VARCHAR, label VARCHAR, created BIGINT);
 """
 
+_COUNT = "SELECT nextval('mark.commits')"
+
 READ_WHOLE = 1 << 26
 """Bytes of a database up to which opening it reads the texts, too."""
 
@@ -103,6 +105,7 @@ class Store:
         self.path = None if path is None else Path(path).resolve()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._lender: Lender | None = None
+        self._statements: dict[str, duckdb.Statement] = {}
         self._file: StoreFile | None = None
         self._own = True
         try:
@@ -151,7 +154,7 @@ class Store:
             if store is not None:
                 self.connection.execute(COUNTED)
                 self.fetch("INSERT INTO mark.store VALUES (?)", [store])
-                self.fetch("SELECT nextval('mark.commits')")
+                self.fetch(_COUNT)
 
     def _version(self) -> int:
         known = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'meta'"
@@ -188,7 +191,7 @@ class Store:
         """Bring a store of an earlier version to this one."""
         with self.transaction():
             migrate(self.fetch, found)
-            self.fetch("SELECT nextval('mark.commits')")
+            self.fetch(_COUNT)
         if kept is not None:
             _log.warning(
                 "the store %s is of version %d now; what it was, version %d, is kept in %s",
@@ -242,7 +245,7 @@ class Store:
             reached("after_commit")
             return
         with mark.lock:
-            ((commits,),) = connection.execute("SELECT nextval('mark.commits')").fetchall()
+            ((commits,),) = connection.execute(self._parsed(_COUNT)).fetchall()
             connection.execute("COMMIT")
             reached("after_commit")
             try:
@@ -253,22 +256,31 @@ class Store:
 
     def lend(self, name: str, rows: pa.Table) -> None:
         """Let a name stand for the rows of an Arrow table in the queries to come."""
-        self.expect_open()
-        if self._lender is None:
-            self._lender = Lender(self.connection)
-        self._lender.lend(name, rows)
+        self._lending().lend(name, rows)
 
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append the rows of an Arrow table, column by column in the table's order."""
-        if rows.num_rows:
-            inserted = table.replace("state.", "new_")
-            self.lend(inserted, rows)
-            self.connection.execute(f"INSERT INTO {table} SELECT * FROM {inserted}")
+        self._lending().insert(table, rows)
+
+    def _lending(self) -> Lender:
+        if self._lender is None:
+            self._lender = Lender(self.connection)
+        self.expect_open()
+        return self._lender
 
     def set_progress(self, **values: int) -> None:
         """Write some of the numbers that pushes change: columns of the one row of `progress`."""
-        written = ", ".join(f"{name} = {int(value)}" for name, value in values.items())
-        self.connection.execute(f"UPDATE state.progress SET {written}")
+        written = ", ".join(f"{name} = ?" for name in values)
+        update = self._parsed(f"UPDATE state.progress SET {written}")
+        self.connection.execute(update, [int(value) for value in values.values()])
+
+    def _parsed(self, statement: str) -> duckdb.Statement:
+        """Return a statement that every push executes, parsed once."""
+        parsed = self._statements.get(statement)
+        if parsed is None:
+            (parsed,) = self.connection.extract_statements(statement)
+            self._statements[statement] = parsed
+        return parsed
 
     def set_meta(self, **values: int) -> None:
         """Write numbers that are kept by name and hardly ever change."""
@@ -344,7 +356,7 @@ class Store:
         """Return this store for another thread: a connection of its own to the database."""
         other = copy.copy(self)
         other._own = False
-        other._lender = None
+        other._lender, other._statements = None, {}
         with self.telling():
             other._connection = self.connection.cursor()
             if self.path is not None:

@@ -1,4 +1,7 @@
-"""Lent relations: a name stands for the table that was lent last, of whatever size and columns."""
+"""Lent relations: a name stands for the table that was lent last, of whatever size and columns.
+
+So does what is inserted, by a plan that is kept or not.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from templates.lending import FEW, FEW_NUMBERS, Lender
+from templates.lending import FEW, FEW_NUMBERS, PLANNED_FOR, Lender
 
 
 @pytest.fixture
@@ -64,3 +67,48 @@ def test_among_some_numbers(connection: duckdb.DuckDBPyConnection, size: int) ->
     )
     ((found,),) = connection.execute(f"SELECT count(*) FROM t WHERE n IN ({among})").fetchall()
     assert found == size
+
+
+@pytest.fixture
+def kept(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    return connection.execute("CREATE SCHEMA state; CREATE TABLE state.x(a BIGINT)")
+
+
+def sums(connection: duckdb.DuckDBPyConnection) -> tuple[int, int]:
+    ((rows, total),) = connection.execute("SELECT count(*), sum(a) FROM state.x").fetchall()
+    return rows, total
+
+
+@pytest.mark.parametrize("size", [1, FEW, FEW + 1])
+def test_what_is_inserted_is_what_was_given_last(
+    kept: duckdb.DuckDBPyConnection, size: int
+) -> None:
+    lender, rows, total = Lender(kept), 0, 0
+    for turn in range(PLANNED_FOR + 2):
+        given = range(turn, turn + (size if turn % 5 == 4 else 2))
+        lender.insert("state.x", numbers())
+        lender.insert("state.x", numbers(*given))
+        rows, total = rows + len(given), total + sum(given)
+        assert sums(kept) == (rows, total)
+
+
+def test_a_plan_that_is_kept_goes_on_after_the_catalog_changed(
+    kept: duckdb.DuckDBPyConnection,
+) -> None:
+    lender = Lender(kept)
+    lender.insert("state.x", numbers(1))
+    kept.execute("CREATE TEMP VIEW other AS SELECT 1; CREATE TABLE another(a INTEGER)")
+    lender.insert("state.x", numbers(2))
+    lender.insert("state.x", pa.table({"b": pa.array([4], pa.int32())}))
+    assert sums(kept) == (3, 7)
+
+
+def test_after_a_rollback_insertions_are_planned_anew(kept: duckdb.DuckDBPyConnection) -> None:
+    lender = Lender(kept)
+    for number in (1, 2):
+        kept.execute("BEGIN TRANSACTION")
+        lender.insert("state.x", numbers(number))
+        kept.execute("ROLLBACK")
+        lender.forget()
+    lender.insert("state.x", numbers(3))
+    assert sums(kept) == (1, 3)

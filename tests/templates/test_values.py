@@ -44,6 +44,18 @@ def test_equal_keys_mean_equal_texts(
     assert dict(stored) == keys
 
 
+def test_a_key_that_was_swept_stands_for_the_next_text(
+    connection: duckdb.DuckDBPyConnection,
+) -> None:
+    connection.execute("DELETE FROM state.value")
+    values = Values(connection, Lender(connection), weak)
+    for text in ("a", "b"):
+        first, again = values.intern([text]), values.intern([text])
+        assert (first.known.tolist(), again.known.tolist()) == ([False], [True])
+        assert first.keys.tolist() == again.keys.tolist() == [1]
+        values.sweep()
+
+
 def test_keys_are_the_same_in_every_process() -> None:
     assert keys_of(["Danny Ayers"]).tolist() == [10546532991596268068]
     assert keys_of(["Danny Ayers"], 1) != keys_of(["Danny Ayers"])
