@@ -411,6 +411,19 @@ class Network:
         """Return the documents of all composites that operators over time still hold."""
         return {doc for composite in self._held() for doc in composite.docs}
 
+    def instances(
+        self, operators: Iterable[Operator] | None = None
+    ) -> Iterator[tuple[int | None, int]]:
+        """Yield of each instance of operators over time for how long it is kept, and its time.
+
+        That is of some operators or of all; None: until a row ends it.
+        """
+        mops = self.core.plan.mops if operators is None else {one.mop for one in operators}
+        for mop in mops:
+            if isinstance(mop, State):
+                for row, _ in mop.kept():
+                    yield mop.keeps, row[1]
+
     def _held(self) -> Iterator[Composite]:
         plan = self.core.plan
         rows = [row for lane in plan.lanes.values() for _, row, _ in lane.waiting()]
