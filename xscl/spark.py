@@ -382,7 +382,7 @@ class SparkConsumer:
         A batch of a few documents is found without Spark, as a task takes 40 ms whatever it does:
         it ends where Spark's log of offsets says, and begins after what was given before, which is
         in the store or waits for it.  If Spark left something out after that, it is read all the
-        same.
+        same; beats are, of which Spark's tasks give no pointer.
         """
         begin = max(self._given, self._sink.segment)
         end = read_offset(self._checkpoint, batch_id)

@@ -44,10 +44,10 @@ class Timekeeper:
         self._spool = spool
         self._heard_until = heard_until
         self._clock = clock
-        self._last = 0  # the segment of the last beat
+        self._last = spool.latest()  # what a process before has left, then the last beat
 
     def look(self) -> None:
-        """Append a beat if somebody waits for it, and the one before has been consumed."""
+        """Append a beat if somebody waits for it, and the segment before has been consumed."""
         time = self._clock() - ON_THE_WAY
         if self._engine.segment < self._last or not self._engine.is_awaited(time):
             return
