@@ -252,7 +252,7 @@ class State(MOp):
             found.append(f"AN-index on {count}")
         if self._left_key is not None:
             found.append("AI-index on dynamic equality")
-        if self.keeps is not None:
+        if self._bounds:
             found.append(f"instances are dropped after {self.keeps} ticks")
         return "; ".join(found)
 
