@@ -199,7 +199,7 @@ class Lane:
         """Process all epochs before the watermark, in order."""
         epochs, limit = self._epochs, min(watermark, END)
         while epochs or self._timers:
-            time = epochs[0] if epochs and not self._timers else self._next_epoch()
+            time = epochs[0] if epochs and not self._timers else self.next_epoch()
             if time >= limit:
                 break
             self._process(time)
@@ -219,12 +219,13 @@ class Lane:
 
     def drain(self) -> None:
         """Process all epochs and timers that there are; later rows of these epochs are late."""
-        while (time := self._next_epoch()) < END:
+        while (time := self.next_epoch()) < END:
             self._process(time)
             self.closed = time + 1
         self.close(self.closed)
 
-    def _next_epoch(self) -> int:
+    def next_epoch(self) -> int:
+        """Return the first time that rows or timers wait for, `END` if nothing waits."""
         row = self._epochs[0] if self._epochs else END
         timer = self._timers[0][0] if self._timers else END
         return min(row, timer)

@@ -12,6 +12,9 @@ a power cut can still take away; and as `latest` outlives the segments,
 deleting old ones never makes a number come back.  A failed append uses its
 number up: numbers grow, but there may be gaps.
 
+A segment without documents is a *beat*: it says what time it was between the
+documents before it and those after it.
+
 The footer's metadata hold a checksum of everything before it, because Arrow
 itself notices a lost footer but not a changed byte.
 """
@@ -104,7 +107,8 @@ class SegmentDamaged(SpoolError):
 class Segment:
     """One segment of a spool: where it is, how many documents it has, when they arrived.
 
-    `size` are the bytes of the documents with all that belongs to them.
+    Without documents it is a beat, and `arrived` its time.  `size` are the bytes of the documents
+    with all that belongs to them.
     """
 
     number: int
@@ -153,7 +157,16 @@ class Spool:
         """
         if not documents:
             return self.latest()
-        batch = _batch(documents, arrived)
+        return self._append(_batch(documents, arrived), arrived)
+
+    def beat(self, time: int) -> int:
+        """The number of a new segment without documents, which says that it is so late by now.
+
+        `time` is in microseconds since the epoch.  It is durable when this returns.
+        """
+        return self._append(_batch([], time), time)
+
+    def _append(self, batch: pa.RecordBatch, arrived: int) -> int:
         with self._mutex:
             self._refuse_unless_writing("appended")
             number = self._next

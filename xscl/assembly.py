@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -62,6 +63,8 @@ class Assembly:
         self._views = views
         self._lock = threading.RLock()
         self._pages: Pages | None = None
+        self._instances = Counter[int]()  # of operators over time by how long, when last counted
+        self._instances_lately = Counter[int]()  # those of the last day
         self._settled = 0  # subscriptions that were there when the collector was last told
         self.pace = Pace()
         self._laps = Laps(self.pace)

@@ -26,6 +26,7 @@ from feeds.xmlparse import parse
 from templates.relations import INFINITE
 from templates.seen import Seen
 from xscl.errors import DocumentError, StoreError
+from xscl.ledger import Beat
 from xscl.store import Store
 from xscl.xpath.arrivals import Arrival, Content
 from xscl.xpath.portions import Part
@@ -91,11 +92,12 @@ class Documents:
         *,
         strict: bool = False,
         parts: Sequence[Part | None] = (),
+        beats: Sequence[Beat] = (),
     ) -> list[Accepted]:
         """Return the documents that are new, in order; record those that cannot be parsed.
 
         Documents with an origin are published ones; the others arrive now.  `parts` says where
-        to find those that were shredded elsewhere.
+        to find those that were shredded elsewhere; `beats` set the clock between them.
         """
         self._names = set()
         given = list({d.id for d, _ in documents if _writable(d.id)})
@@ -103,7 +105,11 @@ class Documents:
         identities = self._identities(given, numbers)
         accepted: list[Accepted] = []
         refused: dict[tuple[str, str], tuple[object, ...]] = {}
-        for (document, origin), part in zip(documents, parts or repeat(None), strict=bool(parts)):
+        times = dict(sorted(beats))  # of several at one place the latest
+        each = zip(documents, parts or repeat(None), strict=bool(parts))
+        for at, ((document, origin), part) in enumerate(each):
+            if at in times:
+                self.clock = max(self.clock, times[at])
             try:
                 found = self._accept_one(document, origin, identities, part)
             except (MalformedDocument, DocumentError) as error:
@@ -114,6 +120,7 @@ class Documents:
                 continue
             if found is not None:
                 accepted.append(found)
+        self.clock = max(self.clock, times.get(len(documents), self.clock))
         self._store.insert("state.document", _table(_SCHEMA, map(_row, accepted)))
         made = [a.id for a in accepted if a.id != a.document.id]
         self._seen.add(np.concatenate((numbers, _numbers(made))))

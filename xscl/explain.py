@@ -15,6 +15,7 @@ from cep_core import EDGE_RULES
 from templates.conjunctive import filter_query, query_over_views
 from templates.joingraph import LEFT, RIGHT, JoinGraph
 from templates.registry import Registry, r_t
+from templates.relations import INFINITE
 from templates.template import embedding
 from templates.views import FORWARD
 from xscl.compile import (
@@ -30,6 +31,7 @@ from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.unparse import unparse
 from xscl.network import Network
 from xscl.results import Subscription
+from xscl.retention import DAY
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 from xscl.words import duration
@@ -236,10 +238,29 @@ def _kept(
     if registered is None:
         return
     listed = ", ".join(str(pair) for pair in network.pairs(registered))
-    ((rows, documents),) = store.fetch(
-        f"SELECT count(*), count(DISTINCT doc) FROM state.binding WHERE pair IN ({listed})"
+    since = network.core.clock.now - DAY
+    ((rows, documents, lately),) = store.fetch(
+        "SELECT count(*), count(DISTINCT doc), count(*) FILTER (ts > ?) FROM state.binding"
+        f" WHERE pair IN ({listed})",
+        [since],
     )
     yield f"kept: {rows} witness rows of {documents} documents (shared with all who use them)"
+    if any(_is_endless(registry, qid) for qid in network.qids(registered)):
+        yield f"  no window ends that: {lately} rows came in the last day"
+    instances = list(network.instances(network.operators(registered)))
+    if instances or registered.ordered:
+        counted = _counted(len(instances), "instance")
+        yield f"kept: {counted} of operators over time (shared with all who use them)"
+    endless = [time for keeps, time in instances if keeps is None]
+    if endless:
+        came = sum(time > since for time in endless)
+        yield f"  no window ends that of {len(endless)}: {came} came in the last day"
+
+
+def _is_endless(registry: Registry, qid: int) -> bool:
+    """Return whether what a join has found is kept for ever."""
+    row = registry.row(qid)
+    return registry.members[row.template].template.graph.two_sided and row.keep >= INFINITE
 
 
 def _plan(network: Network, registered: Subscription | None) -> Iterator[str]:

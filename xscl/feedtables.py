@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from xscl.feed import Feed, shown, split_user
+from xscl.feed import SECOND, Feed, lateness_of, shown, split_user
 from xscl.secrets import ADDRESSES, NAME, Secrets, secrets_in
 from xscl.store import Store
 
@@ -41,6 +41,20 @@ ITEM = pa.schema(
         ("missing_since", pa.int64()),
     ]
 )
+
+
+def heard_until(store: Store) -> int | None:
+    """Return the time, in ticks, until which all feeds have been heard; None if there are none.
+
+    Then the oldest poll that is due has waited for half of what its feed's items may be late: what
+    they held before the other half is known.
+    """
+    least = lateness_of(0) // 2
+    ((found,),) = store.fetch(
+        "SELECT min(next_poll + greatest(?, every * ?)) FROM state.feed WHERE NOT gone",
+        [least, SECOND],
+    )
+    return None if found is None else int(found)
 
 
 def create_tables(store: Store, secrets: Secrets | None = None) -> None:

@@ -24,12 +24,20 @@ KNOWN = 1_000
 """So far below the last batch of a query the ledger knows each one."""
 
 
+class Beat(NamedTuple):
+    """That it was so late, in ticks, before the document at some place of a batch came."""
+
+    place: int
+    time: int
+
+
 class Batch(NamedTuple):
-    """The key of a batch, and the last segment of which it has documents."""
+    """The key of a batch, the last segment that is in it, and the beats between its documents."""
 
     query_id: str
     batch_id: int
     segment: int = 0
+    beats: tuple[Beat, ...] = ()
 
 
 class Ledger:

@@ -26,6 +26,7 @@ from cep_core.operators.join import WindowJoin
 from cep_core.operators.state import State
 from cep_core.plan import Builder, Plan
 from cep_core.queries import Query
+from cep_core.runtime import END
 from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state_of
 from templates.joingraph import LEFT
 from templates.processor import FOUND, Processor
@@ -317,14 +318,13 @@ class Network:
 
     def pass_by(self, arrivals: Sequence[Arrival]) -> None:
         """Let the times of documents come: each is an event, and epochs before it are closed."""
-        if not self.ordered and not self.core.plan.lanes:
-            self.advance(max((arrival.ts for arrival in arrivals), default=self.core.clock.now))
-            return
-        for arrival in arrivals:
+        for arrival in arrivals if self.ordered or self.core.plan.lanes else ():
+            self.advance(arrival.clock)  # there may have been a beat
             if self.relational:
                 self._records.release(arrival.rank + LEVELS)
                 self.run()
             self.advance(arrival.ts)
+        self.advance(self._documents.clock)
 
     def advance(self, clock: int) -> None:
         """Raise the clock: epochs before it are closed."""
@@ -402,9 +402,27 @@ class Network:
         }
         return Passed(streams, self._found, mops)
 
+    def waiting_for(self) -> dict[int, int]:
+        """Return the first time that something waits for, by the lateness of who waits."""
+        found = {late: lane.next_epoch() for late, lane in self.core.plan.lanes.items()}
+        return {late: first for late, first in found.items() if first < END}
+
     def waiting(self) -> set[int]:
         """Return the documents of all composites that operators over time still hold."""
         return {doc for composite in self._held() for doc in composite.docs}
+
+    def instances(
+        self, operators: Iterable[Operator] | None = None
+    ) -> Iterator[tuple[int | None, int]]:
+        """Yield of each instance of operators over time for how long it is kept, and its time.
+
+        That is of some operators or of all; None: until a row ends it.
+        """
+        mops = self.core.plan.mops if operators is None else {one.mop for one in operators}
+        for mop in mops:
+            if isinstance(mop, State):
+                for row, _ in mop.kept():
+                    yield mop.keeps, row[1]
 
     def _held(self) -> Iterator[Composite]:
         plan = self.core.plan

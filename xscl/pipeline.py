@@ -5,7 +5,8 @@ a `Sink` in batches.  Each batch has a key, (query id, batch id), which the
 sink enters into its ledger in the same transaction as the documents, so that a
 batch that comes twice changes nothing.  The ledger also says up to which
 segment the spool was consumed: a store may change from one consumer to the
-other, and each begins where the other one ended.
+other, and each begins where the other one ended.  A batch has the beats of the
+spool too, at their places.
 
 `DirectConsumer` calls its query "direct" and a batch by the number of its last
 segment.  `xscl.spark.SparkConsumer` has the query id and the batch numbers of
@@ -26,7 +27,7 @@ from feeds.documents import Document
 from feeds.faultpoints import reached
 from feeds.spool import Spool
 from xscl.errors import XsclError
-from xscl.ledger import DIRECT, Batch
+from xscl.ledger import DIRECT, Batch, Beat
 from xscl.sizing import Sizing
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.portions import Part
@@ -132,10 +133,10 @@ class DirectConsumer:
             numbers = self._next_batch(end)
             if not numbers:
                 break
-            documents = read_all(self._spool, numbers)
+            documents, beats = read_all(self._spool, numbers)
             last = numbers[-1]
             began = self._clock()
-            self._sink.consume(documents, Batch(DIRECT, last, last))
+            self._sink.consume(documents, Batch(DIRECT, last, last, beats))
             self._sizing.learn(len(documents), self._clock() - began)
             self._position = last
             reached("batch_done")
@@ -181,9 +182,16 @@ def forget(spool: Spool, up_to: int) -> None:
         spool.forget(up_to, KEPT)
 
 
-def read_all(spool: Spool, numbers: list[int]) -> list[Document]:
-    """The documents of several segments, in the order given."""
-    return [document for number in numbers for document in spool.read(number)]
+def read_all(spool: Spool, numbers: Sequence[int]) -> tuple[list[Document], tuple[Beat, ...]]:
+    """The documents of several segments, in the order given, and the beats between them."""
+    documents: list[Document] = []
+    beats: list[Beat] = []
+    for number in numbers:
+        found = spool.read(number)
+        if not found:
+            beats.append(Beat(len(documents), spool.segment(number).arrived))
+        documents += found
+    return documents, tuple(beats)
 
 
 @dataclass(frozen=True, slots=True)

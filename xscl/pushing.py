@@ -17,7 +17,7 @@ from feeds.faultpoints import reached
 from xscl.assembly import Assembly
 from xscl.collector import paused
 from xscl.documents import Accepted, Origin, check
-from xscl.ledger import Batch
+from xscl.ledger import Batch, Beat
 from xscl.matches import Matches
 from xscl.pace import Laps
 from xscl.results import Results
@@ -45,15 +45,18 @@ class Pushing(Assembly):
         A document that cannot be parsed is recorded in `rejected` (with
         `strict` it raises, and nothing of the batch is taken).  `source` is
         the (query id, batch id) of a consumer: a batch that was seen before
-        changes nothing.  `parts` are the witnesses of documents that were
-        shredded elsewhere, with patterns that `publish_patterns` left there.  The documents at
-        the places in `poison` are not read, but recorded as rejected.
+        changes nothing; its beats set the clock between documents.  `parts` are the witnesses of
+        documents that were shredded elsewhere, with patterns that `publish_patterns` left there.
+        The documents at the places in `poison` are not read, but recorded as rejected.
         """
         documents = (documents,) if isinstance(documents, Document) else tuple(documents)
+        batch = None if source is None else Batch(*source)
+        beats = () if batch is None else batch.beats
         poisoned = [documents[at] for at in sorted(poison)]
         if poison:
             parts = [part for at, part in enumerate(parts) if at not in poison]
             documents = tuple(one for at, one in enumerate(documents) if at not in poison)
+            beats = tuple(Beat(at - sum(p < at for p in poison), time) for at, time in beats)
         if strict:
             check(documents)
         laps = Laps(self.pace)
@@ -61,13 +64,14 @@ class Pushing(Assembly):
             laps.end("wait")
             self._laps = laps
             self._flow.look(self._network.passed)
-            if source is not None and not self._ledger.enter(Batch(*source)):
+            if batch is not None and not self._ledger.enter(batch):
                 return self._expand(_RESULTS.empty_table())
             self._documents.refuse_poison(poisoned)
             if not parts:
                 network = self._network
                 parts = self._workers.parts(network.automaton, network.changes, documents)
-            accepted = self._take([(document, None) for document in documents], strict, parts)
+            given = [(document, None) for document in documents]
+            accepted = self._take(given, strict, parts, beats)
             self._network.pass_by([one.arrival for one in accepted])
             self._network.run()
             reached("joined")
@@ -83,9 +87,10 @@ class Pushing(Assembly):
         documents: Sequence[tuple[Document, Origin | None]],
         strict: bool = False,
         parts: Sequence[Part | None] = (),
+        beats: Sequence[Beat] = (),
     ) -> list[Accepted]:
         """Take documents in, and have everything run that does not wait for time to pass."""
-        accepted = self._documents.accept(documents, strict=strict, parts=parts)
+        accepted = self._documents.accept(documents, strict=strict, parts=parts, beats=beats)
         reached("accepted")
         self._laps.end("accept")
         self._accepted.extend(accepted)
@@ -186,6 +191,17 @@ class Pushing(Assembly):
             self._network.advance(to)
             self._network.run()
             return self._finish()
+
+    def is_awaited(self, time: int) -> bool:
+        """Return whether something on live streams waits for the clock to be at a time, in ticks.
+
+        It waits for the end of an epoch, or for a deadline; where there is a lateness a hundredth
+        of it longer, so that one time will do for many.
+        """
+        with self._lock:
+            waiting = self._network.waiting_for()
+            due = [late for late, first in waiting.items() if first + late + late // 100 < time]
+            return bool(due) and not self._streams.live_latenesses().isdisjoint(due)
 
     def _all(self, first: int = 1) -> Matches:
         return self._expand(

@@ -21,6 +21,7 @@ from xscl.look import Look
 from xscl.match import Match
 from xscl.pages import LIMIT, Page, Pages
 from xscl.plangraph import PlanGraph, plan_graph
+from xscl.retention import DAY
 from xscl.store import Store
 from xscl.subscribing import Subscribing
 from xscl.why import Read, Why, asked, why
@@ -95,18 +96,34 @@ class Reading(Subscribing):
         with self._lock:
             return self._store.beside()
 
-    def state_by_window(self, store: Store) -> list[tuple[int | None, int]]:
-        """Return how many witnesses are kept how long, in ticks; None: for ever.
+    def state_by_window(self, store: Store) -> list[tuple[int | None, int, int, int]]:
+        """Return how much is kept how long, in ticks; None: for ever, or until it is matched.
 
-        `store` is a connection of its own (see `store`).
+        That are witnesses of joins, instances of operators over time, and how many of both have
+        come in the last day by the clock.  `store` is a connection of its own (see `store`).
         """
-        keeps, counted = self._registry.keeps, Counter[int]()
-        rows = store.fetch("SELECT pair, count(*) FROM state.binding GROUP BY pair")
-        for pair, count in rows:
-            if pair < len(keeps):
-                counted[int(keeps[pair])] += count
-        kept = sorted((keep, count) for keep, count in counted.items() if keep >= 0)
-        return [(None if keep >= INFINITE else keep, count) for keep, count in kept]
+        keeps, since = self._registry.keeps, self._documents.clock - DAY
+        witnesses, lately = Counter[int](), Counter[int]()
+        for pair, count, late in store.fetch(
+            "SELECT pair, count(*), count(*) FILTER (ts > ?) FROM state.binding GROUP BY pair",
+            [since],
+        ):
+            if pair < len(keeps) and keeps[pair] >= 0:
+                witnesses[min(int(keeps[pair]), INFINITE)] += count
+                lately[min(int(keeps[pair]), INFINITE)] += late
+        if self._lock.acquire(timeout=PATIENCE):
+            try:
+                found = [(_ticks(keep), time > since) for keep, time in self._network.instances()]
+            finally:
+                self._lock.release()
+            self._instances = Counter(keep for keep, _ in found)
+            self._instances_lately = Counter(keep for keep, is_new in found if is_new)
+        instances = self._instances
+        lately.update(self._instances_lately)
+        return [
+            (None if keep == INFINITE else keep, witnesses[keep], instances[keep], lately[keep])
+            for keep in sorted({*witnesses, *instances})
+        ]
 
     @property
     def kept_bytes(self) -> int:
@@ -243,6 +260,10 @@ class Reading(Subscribing):
             )
             graph = plan_graph(self._network.core.plan, self._registry, dict(rows))
             return self._flow.rated(graph, self._network.passed())
+
+
+def _ticks(keep: int | None) -> int:
+    return INFINITE if keep is None else keep
 
 
 def _refuse_all_but_select(query: str) -> None:

@@ -1,11 +1,12 @@
 """The service: a fetcher that fills the spool, a consumer that empties it, matches as they come.
 
 The fetcher polls the feeds that are due; the main thread runs the consumer,
-with or without Spark, and hands matches on; the reporter writes status.json.
+with or without Spark, and hands matches on; the reporter writes status.json; the
+timekeeper lets time pass on live streams.
 Requests over HTTP are answered beside (`xscl.service`), and matches are brought
-to those who wait for them (`xscl.delivery`).  If one of the first two fails, that
-ends the service, and its error is the service's; a look that fails is told, and
-the next one may do better, as is a listener that fails: matches are kept before they are handed on.
+to those who wait for them (`xscl.delivery`).  If the fetcher, the consumer or the timekeeper fails,
+that ends the service, and its error is the service's; a look that fails is told, and the next one
+may do better, as is a listener that fails: matches are kept before they are handed on.
 `stop` finishes the batch in progress and drops polls in flight; deliveries and requests in
 progress have a few seconds, the same ones, and trials end at once.
 A full disk ends nothing: everything that writes waits until there is room (`xscl.diskroom`).
@@ -31,6 +32,7 @@ from xscl.delivery.webhook import Posting
 from xscl.diskroom import LEAST, DiskRoom
 from xscl.engine import Engine
 from xscl.errors import StoreError
+from xscl.feedtables import heard_until
 from xscl.followed import Feeds, ticks
 from xscl.following import Fetching, keep_polling, prepare
 from xscl.home import SERVICE, Home
@@ -44,6 +46,7 @@ from xscl.service.installation import Settings, installed
 from xscl.service.usage import Usage
 from xscl.sink import EngineSink
 from xscl.status import Looks
+from xscl.timekeeper import Timekeeper
 
 _log = logging.getLogger(__name__)
 
@@ -126,6 +129,7 @@ class Service:
                     self._on_listening(self.address)
                 fetch = self._thread("fetcher", lambda: self._fetch(engine, feeds, spool))
                 report = self._thread("reporter", lambda: self._keep_reporting(looks, until))
+                time_passes = self._thread("timekeeper", lambda: self._keep_time(engine, spool))
                 began = time.monotonic()
                 try:
                     with self._consuming(engine, spool) as consumer:
@@ -138,6 +142,7 @@ class Service:
                     engine.end_questions()
                     fetch.join()
                     report.join()
+                    time_passes.join()
             if self._errors:
                 raise self._errors[0]
             self._report(looks, whole=True)
@@ -274,6 +279,14 @@ class Service:
                 raise
             return False
         return True
+
+    def _keep_time(self, engine: Engine, spool: Spool) -> None:
+        """Let time pass on live streams until `stop`; not while the disk is full."""
+        with closing(engine.store()) as store:
+            keeper = Timekeeper(engine, spool, partial(heard_until, store))
+            while not self._stopping.wait(self._serving.look):
+                if self.room.short() is None:
+                    self._until_full(keeper.look)
 
     def _keep_reporting(self, looks: Looks, until: threading.Event | None) -> None:
         said = ""

@@ -44,7 +44,7 @@ from feeds.documents import Document
 from feeds.faultpoints import reached
 from feeds.java import JavaNotFound, java_home
 from feeds.spool import Segment, Spool
-from xscl.ledger import Batch
+from xscl.ledger import Batch, Beat
 from xscl.pipeline import (
     PipelineError,
     Sink,
@@ -382,7 +382,7 @@ class SparkConsumer:
         A batch of a few documents is found without Spark, as a task takes 40 ms whatever it does:
         it ends where Spark's log of offsets says, and begins after what was given before, which is
         in the store or waits for it.  If Spark left something out after that, it is read all the
-        same.
+        same; beats are, of which Spark's tasks give no pointer.
         """
         begin = max(self._given, self._sink.segment)
         end = read_offset(self._checkpoint, batch_id)
@@ -427,9 +427,10 @@ class SparkConsumer:
         try:
             past = self._sink.segment
             rows = [row for row in batch.rows if row[0] > past]
-            documents, parts = _read(self._spool, rows)
+            documents, parts, beats = _read(self._spool, rows)
             last = rows[-1][0] if rows else 0
-            self._sink.consume(documents, Batch(batch.query_id, batch.batch_id, last), parts)
+            key = Batch(batch.query_id, batch.batch_id, last, beats)
+            self._sink.consume(documents, key, parts)
             self._publish()
         except BaseException as error:
             # Spark's thread can report errors but not, say, a KeyboardInterrupt.
@@ -458,13 +459,19 @@ def _whole(segment: Segment) -> source.Row:
     return (segment.number, 0, segment.rows, None, 0)
 
 
-def _read(spool: Spool, rows: Sequence[source.Row]) -> tuple[list[Document], list[Part | None]]:
-    """The documents of slices, and where their witnesses are."""
+def _read(
+    spool: Spool, rows: Sequence[source.Row]
+) -> tuple[list[Document], list[Part | None], tuple[Beat, ...]]:
+    """The documents of slices, where their witnesses are, and the beats between them."""
     documents: list[Document] = []
     parts: list[Part | None] = []
+    beats: list[Beat] = []
     portions: dict[str, Portion] = {}
     segment, texts = 0, list[Document]()
     for number, begin, end, path, place in rows:
+        if begin == end:
+            beats.append(Beat(len(documents), spool.segment(number).arrived))
+            continue
         if number != segment:
             segment, texts = number, spool.read(number)
         documents.extend(texts[begin:end])
@@ -475,7 +482,7 @@ def _read(spool: Spool, rows: Sequence[source.Row]) -> tuple[list[Document], lis
         if portion is None:
             portion = portions[path] = read_portion(Path(path))
         parts.extend(Part(portion, at) for at in range(place, place + end - begin))
-    return documents, parts
+    return documents, parts, tuple(beats)
 
 
 def _raise_failure(query: StreamingQuery) -> None:

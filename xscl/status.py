@@ -11,7 +11,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from feeds.spool import Segment, Spool, SpoolError
@@ -92,10 +92,16 @@ _TIMES = ("clock", "texts_since")
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How many witnesses are kept for windows of a length; `ticks` are None for ever."""
+    """How much is kept for windows of a length; `ticks` are None for ever, or until a match.
+
+    That are witnesses of joins and instances of operators over time; `last_day` of both have come
+    in the last day by the clock, which is how fast what is kept for ever grows.
+    """
 
     ticks: int | None
     witnesses: int
+    instances: int = 0
+    last_day: int = 0
 
     @property
     def length(self) -> str:
@@ -123,7 +129,7 @@ class Status:
     the watermark of one of their streams (`clock` less its lateness; the
     relations `watermarks` and `late` say more), and are no history.  `texts` are kept, of so many
     bytes; of all documents since `texts_since`, None if only those that queries need.
-    `rates` and `windows` are those of a running engine, None without one.
+    `rates` are those of a running service, None without one.
     """
 
     consumer: str | None
@@ -203,9 +209,17 @@ class Status:
                 f"rates          {rates.documents_1m:.1f} documents/s, {rates.matches_1m:.1f} "
                 f"matches/s over 1 min; {rates.documents_5m:.1f}, {rates.matches_5m:.1f} over 5 min"
             )
-        if self.windows:
-            kept = ", ".join(f"{one.witnesses} for {one.length}" for one in self.windows)
-            yield f"state          {sum(one.witnesses for one in self.windows)} witnesses: {kept}"
+        windows = self.windows or ()
+        for what, counts in (
+            ("witnesses", [(one.witnesses, one.length) for one in windows if one.witnesses]),
+            ("instances", [(one.instances, one.length) for one in windows if one.instances]),
+        ):
+            if counts:
+                kept = ", ".join(f"{count} for {length}" for count, length in counts)
+                yield f"state          {sum(count for count, _ in counts)} {what}: {kept}"
+        for one in windows:
+            if one.ticks is None:
+                yield f"growth         {one.last_day} a day of what is kept for ever"
         yield f"feeds          {self.feeds}, {self.feeds_failing} with errors"
         yield (
             f"spool          segment {self.position} of {self.spool} consumed, "
@@ -214,13 +228,14 @@ class Status:
         )
 
 
-def status(store: Store, home: Home) -> Status:
+def status(store: Store, home: Home, engine: Engine | None = None) -> Status:
     """Return the figures as they are now; the tables of feeds must exist.
 
     A running engine may be at work in another thread: the store is one of its
-    own (`Engine.store`), which sees whole batches only.
+    own (`Engine.store`), which sees whole batches only.  Without the engine
+    nothing is told of `windows`.
     """
-    return Looks(store, home).now()
+    return replace(Looks(store, home, engine=engine).now(), rates=None)
 
 
 RATIO = 20

@@ -30,7 +30,10 @@ from xscl.subscriptions import Subscriptions
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What is known of a stream: its lateness in ticks, its attributes if any are."""
+    """What is known of a stream: its lateness in ticks, its attributes if any are.
+
+    Documents of a live one come as they happen, within its lateness.
+    """
 
     name: str
     lateness: int
@@ -48,13 +51,18 @@ class Streams:
         self._subscriptions = subscriptions
         self._compiled = compiled
         self._latenesses: dict[str, int] = {}
+        self._live: set[str] = set()
+        self._live_latenesses: set[int] = set()
+        self._live_for: tuple[int, ...] = ()
         self._declared: dict[str, Schema] = {}
         self._changes = 0
         self._table: pa.Table | None = None
         self._table_for: tuple[int, ...] = ()
-        rows = store.fetch("SELECT name, lateness, attributes FROM state.stream")
-        for name, lateness, attributes in rows:
+        rows = store.fetch("SELECT name, lateness, live, attributes FROM state.stream")
+        for name, lateness, live, attributes in rows:
             self._latenesses[name] = lateness
+            if live:
+                self._live.add(name)
             if attributes is not None:
                 self._declared[name] = schema_from(attributes)
 
@@ -89,6 +97,7 @@ class Streams:
         )
         self._changes += 1
         self._latenesses[one.name] = one.lateness
+        (self._live.add if one.live else self._live.discard)(one.name)
         if one.schema is not None:
             self._declared[one.name] = one.schema
 
@@ -102,17 +111,18 @@ class Streams:
         return {name: needed[name] for name in shorter if name not in fixed}, fixed
 
     def make_late(self, needed: Mapping[str, int]) -> None:
-        """Set the lateness of streams that nobody reads; all else stays as it was declared."""
+        """Set the lateness of live streams that nobody reads; all else stays as it was declared."""
         rows = pa.table(
             {"name": list(needed), "lateness": pa.array(list(needed.values()), pa.int64())}
         )
         self._store.lend("needed", rows)
         self._store.connection.execute(
             "INSERT INTO state.stream (name, lateness, live)"
-            " SELECT name, lateness, false FROM needed"
-            " ON CONFLICT (name) DO UPDATE SET lateness = excluded.lateness"
+            " SELECT name, lateness, true FROM needed"
+            " ON CONFLICT (name) DO UPDATE SET lateness = excluded.lateness, live = true"
         )
         self._changes += 1
+        self._live.update(needed)
         self._latenesses.update(needed)
 
     def keep_lateness(self, stream: str, lateness: int) -> None:
@@ -180,6 +190,22 @@ class Streams:
         """Return the largest lateness of some streams."""
         return max(map(self.lateness, streams))
 
+    def is_live(self, stream: str) -> bool:
+        """Return whether a stream is live; a published one is if all that it is made of are."""
+        publishers = self._subscriptions.publishers(stream)
+        if not publishers:
+            return stream in self._live
+        return all(self.is_live(read) for one in publishers for read in one.reads)
+
+    def live_latenesses(self) -> set[int]:
+        """Return how late queries with operators over time are that read live streams only."""
+        state = self._changes, *self._subscriptions.state
+        if self._live_for != state:
+            reads = {one.reads for one in self._subscriptions if one.ordered or one.relational}
+            live = [streams for streams in reads if all(map(self.is_live, streams))]
+            self._live_latenesses, self._live_for = set(map(self.latest, live)), state
+        return self._live_latenesses
+
     def _has_feeds(self, stream: str) -> bool:
         """Return whether a stream is that of a feed, or a tag of some."""
         tables = self._store.fetch(
@@ -194,7 +220,7 @@ class Streams:
 
     @property
     def at_hand(self) -> pa.Table | None:
-        """The table of streams if it need not be made anew, which reads the store."""
+        """The table of streams if it need not be made anew."""
         state = self._changes, *self._subscriptions.state
         return self._table if self._table_for == state else None
 
@@ -206,15 +232,14 @@ class Streams:
         if (known := self.at_hand) is not None:
             return known
         state = self._changes, *self._subscriptions.state
-        live = dict(self._store.fetch("SELECT name, live FROM state.stream"))
         read = {stream for one in self._subscriptions for stream in one.reads}
         made = {one.publish for one in self._subscriptions if one.publish is not None}
-        names = sorted({*live, *read, *made})
+        names = sorted({*self._latenesses, *read, *made})
         self._table = pa.table(
             {
                 "stream": pa.array(names, pa.string()),
                 "lateness": pa.array([self.lateness(name) for name in names], pa.int64()),
-                "live": pa.array([bool(live.get(name)) for name in names], pa.bool_()),
+                "live": pa.array([self.is_live(name) for name in names], pa.bool_()),
             }
         )
         self._table_for = state

@@ -39,14 +39,27 @@ class Subscribing(Pushing):
         say which leaves of its documents relational queries read, and as what:
         `{"title": str, "price": float}`.  Both have to be set before the stream
         is subscribed to.
+
+        Documents of a `live` stream come as they happen, at most so late.  For
+        what reads live streams only, a service lets time pass when nothing
+        comes: what was absent has been so when its time is over by the wall
+        clock.  On all others only documents say how late it is, so what was
+        recorded long ago can be replayed.  The clock is one for all streams.
         """
         with self._lock:
             declared = self._streams.checked(name, lateness, live, attributes)
             with self._changing():
                 self._streams.declare(declared)
 
+    def make_live(self, name: str) -> None:
+        """Let a stream be live of which nothing has been said."""
+        if not self._streams.is_known(name):
+            with self._lock:
+                if not self._streams.is_known(name):
+                    self.stream(name, live=True)
+
     def raise_lateness(self, needed: Mapping[str, int]) -> list[str]:
-        """Make streams as late as needed (in ticks) at least; return those that cannot be.
+        """Make streams live, and as late as needed at least (in ticks); return those that cannot.
 
         The lateness of a stream that is subscribed to is fixed.  This is one transaction for any
         number of streams.
@@ -255,6 +268,10 @@ class Subscribing(Pushing):
     def lateness(self, stream: str) -> int:
         """Return a stream's lateness in ticks."""
         return self._streams.lateness(stream)
+
+    def is_live(self, stream: str) -> bool:
+        """Return whether the documents of a stream come as they happen (see `stream`)."""
+        return self._streams.is_live(stream)
 
     def end_questions(self) -> None:
         """Have trials, and questions that need some, end soon: they raise Stopping."""

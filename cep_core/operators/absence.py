@@ -93,6 +93,10 @@ class Absence(State):
     def instances(self) -> int:
         return sum(len(due.open) + len(due.answered) for due in self._due.values())
 
+    @property
+    def keeps(self) -> int:
+        return self._window
+
     def kept(self) -> Iterator[Instance]:
         for instance, _ in self._all():
             yield instance

@@ -104,6 +104,11 @@ class State(MOp):
     def entries(self) -> int:
         return len(self._groups) + (1 if self._count else 0)
 
+    @property
+    def keeps(self) -> int | None:
+        """For how many ticks an instance is kept at most, None if nothing but a row ends that."""
+        return min((bound for _, bound in self._bounds), default=None)
+
     def kept(self) -> Iterator[Instance]:
         """Yield the instances, oldest first within their group."""
         for group in self._groups.values():
@@ -235,7 +240,8 @@ class State(MOp):
 
     def _evict_after(self, time: int) -> None:
         """Look for dead instances after a time; later by half the bound, so that it pays."""
-        self._eviction = time + min(bound for _, bound in self._bounds) // 2
+        assert self.keeps is not None
+        self._eviction = time + self.keeps // 2
         self._lane.evict_at(self._eviction, self)
 
     def indexes(self) -> str:
@@ -247,8 +253,7 @@ class State(MOp):
         if self._left_key is not None:
             found.append("AI-index on dynamic equality")
         if self._bounds:
-            bound = min(bound for _, bound in self._bounds)
-            found.append(f"instances are dropped after {bound} ticks")
+            found.append(f"instances are dropped after {self.keeps} ticks")
         return "; ".join(found)
 
     # -- the filter predicate --------------------------------------------------------------

@@ -88,6 +88,13 @@ def test_without_documents_nothing_is_written(spool: Spool) -> None:
     assert spool.latest() == 1
 
 
+def test_a_beat_is_a_segment_without_documents(spool: Spool) -> None:
+    spool.append([Document("S", "d", 5, b"<a/>")], 7)
+    assert spool.beat(9) == spool.latest() == 2
+    assert [(one.rows, one.arrived) for one in spool.segments(0)] == [(1, 7), (0, 9)]
+    assert spool.read(2) == []
+
+
 def test_numbers_go_on_after_a_restart_and_after_all_segments_were_deleted(tmp_path: Path) -> None:
     with Spool(tmp_path) as spool:
         spool.append([document(1)], 0)

@@ -53,7 +53,7 @@ def test_a_push_is_counted_with_its_matches_of_all_subscribers(tmp_path: Path) -
         create_tables(store)
         found = Looks(store, home, engine=engine).now()
         store.close()
-    assert found.windows == (Window(604_800_000_000, 3),)
+    assert found.windows == (Window(604_800_000_000, 3, last_day=3),)
     written = {**found.as_dict(), "later": 1}
     assert Status.of(written) == found
     assert replace(found, rates=None).rates is None

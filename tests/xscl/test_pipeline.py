@@ -53,6 +53,7 @@ class Store:
     documents: list[Document] = field(default_factory=list)
     ledger: list[tuple[str, int]] = field(default_factory=list)
     refused: list[tuple[str, int]] = field(default_factory=list)
+    beats: list[tuple[int, int]] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
     fail_before: str | None = None
     fail_after: str | None = None
@@ -62,7 +63,7 @@ class Store:
     def consume(
         self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
     ) -> None:
-        query_id, batch_id, segment = batch
+        query_id, batch_id, segment, beats = batch
         self.threads.add(threading.get_ident())
         ids = {document.id for document in documents}
         if self.fail_before in ids:
@@ -71,6 +72,7 @@ class Store:
             self.refused.append((query_id, batch_id))
         else:
             self.ledger.append((query_id, batch_id))
+            self.beats += [(len(self.documents) + place, time) for place, time in beats]
             self.documents += documents
             self.segment = max(segment, self.segment)
         if self.fail_after in ids:
@@ -184,6 +186,20 @@ def test_serves_what_comes_and_stops_after_the_batch_in_progress(
     checkpoint = read_checkpoint(tmp_path / "checkpoint")
     if checkpoint is not None:  # nothing to replay: Spark has committed what the store has
         assert checkpoint.committed == store.consumed(checkpoint.query_id)
+
+
+@BOTH
+def test_beats_come_between_the_documents(build: Build, spool: Spool, store: Store) -> None:
+    spool.beat(5)
+    fill(spool, 0, 1)
+    spool.beat(7)
+    spool.beat(8)
+    fill(spool, *range(2, 302))  # of so many Spark's tasks give pointers, which beats have none
+    spool.beat(9)
+    assert build().run_once() == 302
+    assert store.ids == [f"d{number}" for number in range(302)]
+    assert store.beats == [(0, 5), (2, 7), (2, 8), (302, 9)]
+    assert store.segment == spool.latest()
 
 
 @pytest.mark.spark

@@ -327,7 +327,7 @@ def status(as_json: Json = False, data: Data = DATA, url: Url = None, token: Tok
             closing(engine.store()) as store,
         ):
             create_tables(store)
-            found, note = figures(store, at), None
+            found, note = figures(store, at, engine), None
     if as_json:
         told = written or {}
         running, address = told.get("pid"), told.get("address")

@@ -136,12 +136,19 @@ def _of_status(status: Status) -> Iterator[Metric]:
             for over, value in zip(("1m", "5m"), values, strict=True):
                 family.add_metric([over], value)
             yield family
-    state = GaugeMetricFamily(
-        "xscl_state_witnesses", "Witnesses that are kept, by the window's length", labels=["window"]
+    for name, what in (
+        ("witnesses", "Witnesses of joins that are kept, by the window's length"),
+        ("instances", "Instances of operators over time that are kept, by the window's length"),
+    ):
+        state = GaugeMetricFamily(f"xscl_state_{name}", what, labels=["window"])
+        for bucket, count in _by_length(status, name).items():
+            state.add_metric([bucket], count)
+        yield state
+    yield GaugeMetricFamily(
+        "xscl_state_growth",
+        "Of what is kept for ever, how much came in the last day",
+        value=float(sum(one.last_day for one in status.windows or () if one.ticks is None)),
     )
-    for bucket, witnesses in _by_length(status).items():
-        state.add_metric([bucket], witnesses)
-    yield state
 
 
 _LENGTHS = (
@@ -152,16 +159,16 @@ _LENGTHS = (
 )
 
 
-def _by_length(status: Status) -> dict[str, int]:
-    """Return witnesses by the length of their windows; few lengths, whoever chose them."""
+def _by_length(status: Status, what: str) -> dict[str, int]:
+    """Return counts of windows by their length; few lengths, whoever chose them."""
     found = {**{name: 0 for name, _ in _LENGTHS}, "longer": 0, "ever": 0}
     for window in status.windows or ():
-        ticks = window.ticks
+        ticks, count = window.ticks, getattr(window, what)
         if ticks is None:
-            found["ever"] += window.witnesses
+            found["ever"] += count
         else:
             name = next((name for name, most in _LENGTHS if ticks <= most), "longer")
-            found[name] += window.witnesses
+            found[name] += count
     return found
 
 

@@ -45,6 +45,31 @@ def test_an_id_makes_sending_again_harmless(operator: httpx.Client) -> None:
     assert sorted(set(seen())) == ["a1", "a2"]
 
 
+def test_silence_is_told_when_its_time_is_over(operator: httpx.Client) -> None:
+    query = "quiet//a->x NOT FOLLOWED BY{x=y, 50 ms} quiet//b->y"
+    ok(operator.put("/v1/subscriptions/silence", json={"query": query}))
+    sent = ok(operator.post("/v1/documents/quiet", content=b"<a>1</a>"))
+
+    def told() -> list[list[str]]:
+        found = ok(operator.get("/v1/subscriptions/silence/matches"))["matches"]
+        return [match["documents"] for match in found]
+
+    eventually(lambda: told() == [[sent["id"]]])
+    assert ok(operator.get("/v1/streams/quiet"))["live"]
+
+
+def test_only_documents_say_how_late_it_is_on_a_stream_that_is_not_live(
+    operator: httpx.Client,
+) -> None:
+    old = "?time=2001-01-01T00:00:00Z"
+    ok(operator.post(f"/v1/documents/dated{old}", content=b"<a/>"))
+    ok(operator.put("/v1/streams/replayed", json={"live": False}))
+    ok(operator.post("/v1/documents/replayed", content=b"<a/>"))
+    ok(operator.put("/v1/streams/sensors", json={}))
+    shown = {one["name"]: one["live"] for one in ok(operator.get("/v1/streams"))["items"]}
+    assert (shown["dated"], shown["replayed"], shown["sensors"]) == (False, False, True)
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

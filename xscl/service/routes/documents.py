@@ -92,7 +92,8 @@ async def post(
 ) -> Taken:
     """Takes one XML document, as it is; the answer comes when it is safe on the disk.
 
-    The stream is made if there is none of that name.  What cannot be read is refused with the
+    The stream is made if there is none of that name: it is live (see `PUT /v1/streams/{name}`)
+    unless its first document has a time of its own.  What cannot be read is refused with the
     place; `429` or `503` with `Retry-After` say that there is no room for it now.
     """
     xml = await request.body()
@@ -112,6 +113,8 @@ def take(
     here.usage.refuse_many_matches(who)
     here.usage.do(who, 1)
     here.accounts.claim(THE_OPERATOR if who.is_operator else who, stream)
+    if time is None:
+        here.engine.make_live(known)
     here.intake.bring([document])
     return Taken(id=given, stream=stream, timestamp=moment)
 

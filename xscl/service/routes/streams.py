@@ -33,6 +33,13 @@ class Declared(BaseModel):
         description="How far behind the latest document one may come.",
         examples=["1 h"],
     )
+    live: bool = Field(
+        True,
+        description="Whether documents come as they happen: then time passes when none comes, and"
+        " what is absent is told when its time is over. If not, only documents say how late it is,"
+        " so those of long ago can be sent.",
+        examples=[True],
+    )
 
 
 class Stream(BaseModel):
@@ -41,6 +48,7 @@ class Stream(BaseModel):
     name: str = Field(examples=["orders"], description="Its name in queries.")
     own: bool = Field(description="Whether it is yours.", examples=[True])
     lateness: float = Field(description="In seconds.", examples=[0.0])
+    live: bool = Field(description="Whether its documents come as they happen.", examples=[True])
 
 
 class MadeStream(Stream):
@@ -92,8 +100,9 @@ def put(name: Name, declared: Declared, here: Here, who: Who, response: Response
     is_new = not here.accounts.has_stream(who, name) and not here.engine.knows_stream(known)
     if is_new:
         here.accounts.claim(who, name)
-    if is_new or lateness != here.engine.lateness(known):
-        here.engine.stream(known, lateness=lateness)
+    is_so = lateness == here.engine.lateness(known) and declared.live == here.engine.is_live(known)
+    if is_new or not is_so:
+        here.engine.stream(known, lateness=lateness, live=declared.live)
     if is_new:
         response.status_code = HTTPStatus.CREATED
     made = _shown(here, who, name)
@@ -133,4 +142,5 @@ def _shown(here: Installation, who: Account, name: str) -> Stream:
         name=name,
         own=who.own(known) is not None,
         lateness=here.engine.lateness(known) / 1e6,
+        live=here.engine.is_live(known),
     )
