@@ -108,6 +108,9 @@ class MultiStacks(SequenceScan):
             for by_value in self._stacks
         ]
 
+    def clear(self) -> None:
+        self._stacks = [{} for _ in self.pattern.tests]
+
     def take_back(self, component: int, row: Row) -> None:
         self._take(component, row, False)
 

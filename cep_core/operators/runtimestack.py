@@ -106,6 +106,9 @@ class RuntimeStack(SequenceScan):
             for time, instances in self._cells
         ]
 
+    def clear(self) -> None:
+        self._cells.clear()
+
     def take_back(self, component: int, row: Row) -> None:
         self.advance(row, (component,))
 

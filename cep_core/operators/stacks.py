@@ -139,6 +139,9 @@ class ActiveStacks(SequenceScan):
             for key, stacks in self._partitions.items()
         }
 
+    def clear(self) -> None:
+        self._partitions.clear()
+
     def take_back(self, component: int, row: Row) -> None:
         self.take(component, row, self._key(component), False)
 
