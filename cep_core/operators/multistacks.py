@@ -114,7 +114,7 @@ class MultiStacks(SequenceScan):
     def take_back(self, component: int, row: Row) -> None:
         self._take(component, row, False)
 
-    def indexes(self) -> str:
+    def way(self) -> str:
         tests = counted(len(self.pattern.tests), "equivalence test", "equivalence tests")
         return f"active instance stacks for each of {tests}"
 

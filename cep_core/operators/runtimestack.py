@@ -112,7 +112,7 @@ class RuntimeStack(SequenceScan):
     def take_back(self, component: int, row: Row) -> None:
         self.advance(row, (component,))
 
-    def indexes(self) -> str:
+    def way(self) -> str:
         return "a runtime stack"
 
     # -- rows ------------------------------------------------------------------------------

@@ -153,9 +153,18 @@ class SequenceScan(MOp):
             row = (*row, mark)
         self.take_back(side, row)
 
-    def indexes(self) -> str:
+    @abstractmethod
+    def way(self) -> str:
         """Return how sequences are found, in words."""
-        return ""
+
+    def indexes(self) -> str:
+        """Return how sequences are found, and what they share, in words."""
+        said = self.way()
+        for component, input in self._marked.items():
+            selections = len(self._listening[input])
+            if selections > 1:
+                said += f"; one scan for {selections} selections of component {component + 1}"
+        return said
 
     # -- sequences -------------------------------------------------------------------------
 

@@ -145,7 +145,7 @@ class ActiveStacks(SequenceScan):
     def take_back(self, component: int, row: Row) -> None:
         self.take(component, row, self._key(component), False)
 
-    def indexes(self) -> str:
+    def way(self) -> str:
         if not self._chosen:
             return "active instance stacks"
         tests = counted(len(self._chosen), "equivalence test", "equivalence tests")
