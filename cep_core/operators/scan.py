@@ -51,6 +51,7 @@ class SequenceScan(MOp):
         self._marked = {c: i for c, i in enumerate(components) if i in self._shared}
         self._listening: list[dict[int, dict[Operator, None]]] = [{} for _ in first.inputs]
         self._tasks: dict[Scan, Task] = {}
+        self._differ = False  # whether there are streams of different selections
         self._left = 0  # streams that have gone since the rows were looked through
         self._window = -1  # the largest; END if there is none
         self._armed = False  # whether old rows will be looked for
@@ -109,7 +110,7 @@ class SequenceScan(MOp):
         return operator
 
     def remove(self, operator: Operator) -> None:
-        wanted = operator.wanted
+        wanted, differed = operator.wanted, self._differ
         definition = cast(Scan, wanted.definition)
         del self.operators[operator]
         self._output.release(operator.slot)
@@ -123,7 +124,7 @@ class SequenceScan(MOp):
         self._settle()
         if not self.operators:
             self._lane.drop(self)
-        elif self._shared:
+        elif differed:
             self._forget()
 
     def channels(self) -> Iterator[Channel]:
@@ -175,7 +176,7 @@ class SequenceScan(MOp):
         """Find the sequences that a row completes, and put them out."""
         marks: Marks | None = None
         tasks: Iterable[Task] = self._tasks.values()
-        if not self._marked:
+        if not self._differ:
             marks = ()
         elif self._last in self._marked:
             if len(self._marked) == 1:
@@ -227,9 +228,12 @@ class SequenceScan(MOp):
         return dict.fromkeys([one for slot in slots_of(mark) for one in known.get(slot, ())])
 
     def _forget(self) -> None:
-        """Drop rows that no stream wants, when as many streams have gone as there are."""
+        """Drop rows that no stream wants, when as many streams have gone as there are.
+
+        At once if there is one selection left: then marks are looked at no more.
+        """
         self._left += 1
-        if self._left < len(self.operators):
+        if self._differ and self._left < len(self.operators):
             return
         self._left = 0
         kept = list(self.kept())
@@ -239,6 +243,7 @@ class SequenceScan(MOp):
                 self.take_back(component, row)
 
     def _settle(self) -> None:
+        self._differ = any(len(self._listening[input]) > 1 for input in self._shared)
         self._window = max((task.window for task in self._tasks.values()), default=-1)
 
     def _arm(self, now: int) -> None:
