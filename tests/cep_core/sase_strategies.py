@@ -83,10 +83,12 @@ class Company:
 
 
 @st.composite
-def companies(draw: st.DrawFn) -> Company:
-    """Return queries of which some are alike; they come and go while events arrive."""
+def companies(draw: st.DrawFn, selects: bool = False) -> Company:
+    """Return queries of which some are alike; they come and go while events arrive.
+
+    If it ``selects`` they are of one shape, with different constants.
+    """
     choose = Choice(draw)
-    selects = choose.often(2)
     first = selecting(choose) if selects else query(choose)
     if choose.often(3) and not any(item.repeated for item in first.items):
         first = replace(first, strategy="any")  # the others share nothing but equal queries
@@ -95,11 +97,12 @@ def companies(draw: st.DrawFn) -> Company:
     else:
         queries = [first, alike(choose, first)]
         queries.append(choose.of(alike(choose, choose.of(*queries)), query(choose)))
-    number = choose.number(7, 11)
+    number = choose.number(7, 11) + 3 * selects
     named = [name for one in queries for item in one.items for name in item.types]
     streams = [Declared(name, schema) for name, schema in SCHEMAS.items()]
     events = in_order(choose, streams, [event(choose, named) for _ in range(number)])
-    queries = [likely(choose, one, events) for one in queries]
+    if not selects:
+        queries = [likely(choose, one, events) for one in queries]
     lives = [(0, number + 1)]
     for _ in queries[1:]:
         begin = choose.number(0, number // 2)
@@ -118,8 +121,9 @@ def alike(choose: Choice, one: Query) -> Query:
 
 def selecting(choose: Choice) -> Query:
     """Return a sequence of single events that asks for constants of some, and relates others."""
-    size = choose.of(2, 2, 3)
-    items = [Item(f"x{place}", (choose.of("A", "B"),)) for place in range(size)]
+    size = choose.of(2, 3)
+    kinds = choose.of(("A", "B"), ("B", "A"), ("A", "A"))
+    items = [Item(f"x{place}", (kinds[place % 2],)) for place in range(size)]
     if choose.seldom(4):
         items.insert(choose.number(1, size - 1), Item("n", ("C",), negated=True))
     positive = [item for item in items if not item.negated]
@@ -130,9 +134,9 @@ def selecting(choose: Choice) -> Query:
         term = Plus(term, 0.5) if choose.often(2) else term
         conditions.append(Compared(choose.of(*_SIGNS), Attribute(one.name, "v"), term))
     for item in choose.of(positive[:1], positive[-1:], positive, positive[:2]):
-        for sign in choose.of((">",), ("<=",), ("=",), ("!=",), (">", "<"), (">=",)):
+        for sign in choose.of((">=",), ("<=",), ("=",), ("!=",), (">", "<"), ("<",)):
             conditions.append(Compared(sign, Attribute(item.name, "v"), choose.of(0.5, 1.0, 2.0)))
-    window = choose.of(None, 3, 5, 8, 12)
+    window = choose.of(None, 8, 12)
     return Query(tuple(items), tuple(conditions), window)
 
 

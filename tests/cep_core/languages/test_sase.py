@@ -350,6 +350,18 @@ def test_sequences_that_select_different_events_share_a_scan(
     assert core.stats()["instances"] == kept
 
 
+def test_a_snapshot_says_who_selects_each_row() -> None:
+    core = engine()
+    for number in range(6):
+        core.register(f"q{number}", both(number), "sase")
+    core.push([Event("A", (1, v), t) for t, v in enumerate((3.0, 5.0, 0.0, -1.0))])
+    core = Engine.restore(core.snapshot())
+    found = core.push([Event("B", (1, 8.0), 5)]) + core.close()
+    assert [(query, event.values[1]) for query, event in found] == [
+        *(("q2", 3.0), ("q2", 5.0), ("q3", 3.0), ("q3", 5.0), ("q4", 5.0), ("q5", 5.0)),
+    ]
+
+
 def test_explain_says_which_selections_share_a_scan() -> None:
     core = engine()
     for number in range(3):
