@@ -53,7 +53,10 @@ def share_joins(wanted: Wanted) -> Hashable | None:
 
 
 def share_scans(wanted: Wanted) -> Hashable | None:
-    """Sequences over the same inputs share their stacks, whatever their windows (s_SSC)."""
+    """Sequences over the same inputs share their stacks, whatever their windows (s_SSC).
+
+    So do those over selections of the same inputs, where they overlap (c_SEQ).
+    """
     return sharing_key(wanted) if wanted.kind == "sequence_scan" else None
 
 
@@ -84,7 +87,7 @@ ALL_RULES: tuple[Rule, ...] = (
     Rule("index_predicates", "selections over one channel share an index (s_σ)", index_predicates),
     Rule("share_aggregates", "aggregates over one channel share its rows (s_α)", share_aggregates),
     Rule("share_joins", "joins with one predicate share what they keep (s_⋈)", share_joins),
-    Rule("share_scans", "sequences over the same streams share what they keep", share_scans),
+    Rule("share_scans", "sequences over the same streams share a scan (s_SSC, c_SEQ)", share_scans),
     Rule(
         "share_channels",
         "equal operators over sharable streams share work (c_σ, c_π, c_α, c_⋈, c_;, c_μ)",

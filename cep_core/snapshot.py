@@ -19,6 +19,7 @@ from cep_core.errors import CepError, SnapshotError
 from cep_core.events import TYPES, Row, Schema
 from cep_core.mop import MOp, Operator
 from cep_core.operators.active import ActiveIndex
+from cep_core.operators.scan import SequenceScan
 from cep_core.plan import Plan
 
 VERSION = 3
@@ -26,6 +27,7 @@ READ = (2, 3)  # version 2 has no rates of streams, and no tuples
 _OWN, _BIG, _TUPLE = 2, 3, 4  # values of the user's types, integers beyond 64 bits, tuples
 _LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python
 Data: TypeAlias = Any
+_Kept: TypeAlias = tuple[Row, list[Operator], int]  # of a scan: a row, who has it, its component
 
 
 class AttributeType(NamedTuple):
@@ -209,9 +211,16 @@ def load_state(plan: Plan, numbering: Numbering, data: Data) -> None:
     for lateness, closed in data["lanes"]:
         lane = plan.lane(lateness)
         lane.closed = max(lane.closed, closed)
+    scanned: dict[MOp, list[_Kept]] = {}
     for values, numbers, *rest in data["kept"]:
         for mop, operators in _by_mop(numbering.operator(number) for number in numbers).items():
-            mop.load(tuple(values), operators, *rest)
+            if isinstance(mop, SequenceScan):
+                scanned.setdefault(mop, []).append((tuple(values), operators, rest[0]))
+            else:
+                mop.load(tuple(values), operators, *rest)
+    for mop, kept in scanned.items():
+        for row, operators, component in _together(kept):
+            mop.load(row, operators, component)
     for lateness, target, values, *rest in data["waiting"]:
         lane, row, side = plan.lane(lateness), tuple(values), rest[0] if rest else 0
         if isinstance(target, list):
@@ -222,6 +231,26 @@ def load_state(plan: Plan, numbering: Numbering, data: Data) -> None:
             right = numbering.operator(target)
             port = plan.active(right, lane).wire.port
             lane.wait(port, row, members_of([right.slot]))
+
+
+def _together(kept: Iterable[_Kept]) -> list[_Kept]:
+    """Return the rows of a scan by time; what several scans kept that are one now is there once.
+
+    Their streams tell: a row that one scan kept twice has some of them twice.
+    """
+    found: list[_Kept] = []
+    places: dict[Any, list[int]] = {}
+    for row, operators, component in kept:
+        key = (component, *["NaN" if value != value else value for value in row])
+        for place in places.setdefault(key, []):
+            others = found[place][1]
+            if set(others).isdisjoint(operators):
+                others += operators
+                break
+        else:
+            places[key].append(len(found))
+            found.append((row, [*operators], component))
+    return sorted(found, key=lambda one: one[0][1])
 
 
 def _by_mop(operators: Iterable[Operator]) -> Mapping[MOp, list[Operator]]:

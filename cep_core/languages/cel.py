@@ -142,6 +142,7 @@ class _Parser:
             if reader.token.kind != "literal" or not isinstance(reader.token.value, int):
                 raise reader.expected("a duration, such as 5 s,")
             token = reader.next()
+            reader.require_ticks(token, "AT INSTANT aggregates rows that end together")
             window = Parameter(token.literal, int, span=token.span)
         elif reader.take_word("AT"):
             if not reader.take_word("INSTANT"):

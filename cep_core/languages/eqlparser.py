@@ -194,7 +194,9 @@ class Parser:
         while reader.is_sign("+", "@"):
             sign = self._operator()
             if sign.text == "@":
+                token = reader.token
                 time = self._duration(reader)
+                reader.require_ticks(token, "leave @ out for the moment itself")
                 pattern = After(pattern, time, span=sign.span)
             elif _has_plus(pattern):
                 raise AlgebraError("an iteration cannot be inside an iteration", span=sign.span)

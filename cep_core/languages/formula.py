@@ -119,6 +119,11 @@ class Reader:
         """Return an error at a place."""
         return QueryError(message, self.text, span, hint=hint)
 
+    def require_ticks(self, token: Token, hint: str) -> None:
+        """Raise QueryError if a window has no tick."""
+        if not token.value:
+            raise self.fault("a window has at least 1 tick, not 0", token.span, hint)
+
     def deeper(self) -> None:
         """Count an operator or parenthesis: what is nested deeper than they are many is no more."""
         self.depth += 1

@@ -402,7 +402,7 @@ class _Parser:
         token = reader.token
         if token.kind != "literal" or type(token.value) is not int:
             raise reader.expected("a duration, such as 12 hours,")
-        reader.next()
+        reader.require_ticks(reader.next(), "leave WITHIN out if there is no window")
         return Parameter(token.literal, int, span=token.span)
 
     def _return(self) -> list[Item] | None:

@@ -24,10 +24,14 @@ _UNITS = {
 }
 _NUMBER = r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
 _UNIT = rf"(?:\s*(?P<unit>(?a:{'|'.join(sorted(_UNITS, key=len, reverse=True))}))\b)?"
-_STRING = r"(?P<string>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\")"
+_STRING = (
+    r"(?P<string>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|\u2018[^\u2019]*\u2019|\u201c[^\u201d]*\u201d)"
+)
 _LITERAL = rf"{_STRING}|(?<![\w$]){_NUMBER}{_UNIT}"
 _STRINGS = re.compile(_STRING)
+_WINDOW = re.compile(r"(?:\b(?:WITHIN|WINDOW)|@)\s*\Z", re.IGNORECASE)
 _PUBLISH = re.compile(r"\bPUBLISH\s+([^\W\d]\w*)(?:\s*;)?\Z", re.IGNORECASE)  # of a stripped text
+_TYPOGRAPHIC = "\u2018\u201c"  # the opening ones
 _SAME = {"≤": "<=", "≥": ">=", "≠": "!=", "<>": "!=", "==": "="}
 _WORDS = {"∧": "AND", "∨": "OR", "¬": "NOT"}
 _LONGEST = 100_000  # characters of a query
@@ -89,16 +93,22 @@ class Token(NamedTuple):
 def split(
     text: str, ticks_per_second: int, lexis: Lexis = COMMON
 ) -> tuple[str, tuple[Any, ...], str | None]:
-    """Return the shape of a query, the values of its literals, and what it publishes at its end."""
+    """Return the shape of a query, the values of its literals, and what it publishes at its end.
+
+    A window of nothing is part of the shape: it is refused when a text of that shape is read, and
+    so with its place in each.
+    """
     _require_short(text)
     published = _PUBLISH.search(text.rstrip())
     body = text[: published.start()] if published else text
     shape: list[str] = []
     values: list[Any] = []
-    end = 0
+    end, before = 0, ""  # what was written before, without comments
     for found in lexis.literal.finditer(body):
         verbatim, comment, string, number, unit = found.groups()
         start = found.start()
+        if body[end:start].strip():
+            before = body[end:start]
         if comment is not None:
             shape += [body[end:start], " "]
         elif verbatim is not None:
@@ -107,14 +117,18 @@ def split(
             shape += [body[end:start], "\0s"]
             values.append(_string(string))
         elif unit is not None:
-            shape += [body[end:start], "\0d"]
             values.append(_duration(found, text, ticks_per_second))
+            shape += [body[end:start], "\0d"]
         elif number.isdigit():
-            shape += [body[end:start], "\0i"]
             values.append(_number(number, found, text))
+            shape += [body[end:start], "\0i"]
         else:
             shape += [body[end:start], "\0f"]
             values.append(_number(number, found, text))
+        if number is not None and not values[-1] and _WINDOW.search(before):
+            shape.append("0")
+        if comment is None:
+            before = ""
         end = found.end()
     shape.append(body[end:])
     joined = "".join(shape)
@@ -167,6 +181,8 @@ def _value(found: re.Match[str], kind: str, text: str, ticks_per_second: int) ->
 
 def _string(quoted: str) -> str:
     quote = quoted[0]
+    if quote in _TYPOGRAPHIC:
+        return quoted[1:-1]
     return quoted[1:-1].replace(quote * 2, quote)
 
 
@@ -194,7 +210,7 @@ def _duration(found: re.Match[str], text: str, ticks_per_second: int) -> int:
 
 
 def _unexpected(sign: str, text: str, span: Span) -> QueryError:
-    if sign in "'\"":
+    if sign in f"'\"{_TYPOGRAPHIC}":
         return QueryError("this string does not end", text, span)
     if sign == "$":
         hint = "decorators are $1. (first stream), $2. (second) and $. (last iteration)"

@@ -108,10 +108,13 @@ class MultiStacks(SequenceScan):
             for by_value in self._stacks
         ]
 
+    def clear(self) -> None:
+        self._stacks = [{} for _ in self.pattern.tests]
+
     def take_back(self, component: int, row: Row) -> None:
         self._take(component, row, False)
 
-    def indexes(self) -> str:
+    def way(self) -> str:
         tests = counted(len(self.pattern.tests), "equivalence test", "equivalence tests")
         return f"active instance stacks for each of {tests}"
 

@@ -106,10 +106,13 @@ class RuntimeStack(SequenceScan):
             for time, instances in self._cells
         ]
 
+    def clear(self) -> None:
+        self._cells.clear()
+
     def take_back(self, component: int, row: Row) -> None:
         self.advance(row, (component,))
 
-    def indexes(self) -> str:
+    def way(self) -> str:
         return "a runtime stack"
 
     # -- rows ------------------------------------------------------------------------------

@@ -1,76 +1,35 @@
 """What all ways to compute a sequence have in common: inputs, tasks, and what is put out.
 
-A scan is one m-op for all sequences over the same inputs with the same components and equivalence
-tests: they keep the same rows, for the largest of their windows.  Those that differ in their other
-conditions are *tasks*, searched one by one when a sequence may be complete; those that differ in
-their windows only are one task, and a sequence is put out for those whose window holds it.
+A scan is one m-op for all sequences of the same components and equivalence tests over the same
+inputs: they keep the same rows, for the largest of their windows (s_SSC).  Those that differ in
+their other conditions are *tasks*, searched one by one when a sequence may be complete; those that
+differ in their windows only are one task, and a sequence is put out for those whose window holds
+it (`tasks`).
+
+Sequences that differ in what they select share a scan as well (c_SEQ, the channels of Hong 2009,
+section 5.3): it reads all selections of such an input as one channel.  A row is kept once, with the
+*mark* of who wants it at its end: the slots of the channel that it belongs to.  `shared_inputs`
+says which inputs are read so.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from bisect import bisect_right
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from typing import Any, cast
 
-from cep_core.channels import Channel, Members, Port, members_of
+from cep_core.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.code import ATOM_ERRORS
 from cep_core.events import VALUES, Row
 from cep_core.mop import MOp, Number, Operator, Wanted, Wire
 from cep_core.mop import State as Saved
 from cep_core.operators.construction import Construction, Found
 from cep_core.operators.pattern import Pattern, Scan
-from cep_core.predicates import values_of
+from cep_core.operators.tasks import Marks, Reader, Task
+from cep_core.predicates import Definition, values_of
 from cep_core.runtime import END
 
 KeyOf = Callable[[Row], Any]
-
-
-class Task:
-    """The sequences of one definition: functions, constants, and slots by window."""
-
-    def __init__(self, constants: tuple[Any, ...], built: Construction, plain: bool) -> None:
-        self.constants = constants
-        self.built = built
-        self.plain = plain  # what the search finds is what holds, in the window
-        self.window = -1  # the largest
-        self.sole: Members | None = None  # of all streams, if they have the same window
-        self._slots: dict[int, list[int]] = {}
-        self._windows: list[int] = []
-        self._members: list[Members] = []  # of the streams with at least the window there
-
-    def add(self, window: int, slot: int) -> None:
-        """Let a stream have the sequences within a window."""
-        self._slots.setdefault(window, []).append(slot)
-        self._settle()
-
-    def remove(self, window: int, slot: int) -> bool:
-        """Let a stream have them no more; return whether there are others."""
-        self._slots[window].remove(slot)
-        if not self._slots[window]:
-            del self._slots[window]
-        self._settle()
-        return bool(self._slots)
-
-    def emit(self, found: list[Any], output: Channel, made: bool) -> None:
-        """Put sequences out for the streams whose window holds them; ``made``: they are rows."""
-        rows = found if made else self.built.make(found)
-        if self.sole is not None:
-            output.emit_all(rows, self.sole)
-            return
-        for one, row in zip(found, rows, strict=True):
-            place = bisect_right(self._windows, one[-1][1] - one[0][1])
-            output.emit(row, self._members[place])
-
-    def _settle(self) -> None:
-        self._windows = sorted(self._slots)
-        self.window = self._windows[-1] if self._windows else -1
-        held: list[int] = []
-        self._members = []
-        for window in reversed(self._windows):
-            held = sorted([*held, *self._slots[window]])
-            self._members.insert(0, members_of(held))
-        self.sole = self._members[0] if len(self._members) == 1 else None
 
 
 class SequenceScan(MOp):
@@ -87,7 +46,13 @@ class SequenceScan(MOp):
         self._last = len(self.pattern.components) - 1
         self._output = Channel(self, True)
         self._wires: list[Wire] = []
+        self._shared = shared_inputs(first)
+        components = [component.input for component in self.pattern.components]
+        self._marked = {c: i for c, i in enumerate(components) if i in self._shared}
+        self._listening: list[dict[int, dict[Operator, None]]] = [{} for _ in first.inputs]
         self._tasks: dict[Scan, Task] = {}
+        self._differ = False  # whether there are streams of different selections
+        self._left = 0  # streams that have gone since the rows were looked through
         self._window = -1  # the largest; END if there is none
         self._armed = False  # whether old rows will be looked for
         self.constructed = 0  # sequences that the search has found
@@ -112,6 +77,10 @@ class SequenceScan(MOp):
         """Yield the rows that are kept, with their component: lower ones first, by time."""
 
     @abstractmethod
+    def clear(self) -> None:
+        """Keep no row any more."""
+
+    @abstractmethod
     def take_back(self, component: int, row: Row) -> None:
         """Keep a row of a snapshot."""
 
@@ -119,32 +88,44 @@ class SequenceScan(MOp):
 
     def add(self, wanted: Wanted) -> Operator:
         definition = cast(Scan, wanted.definition)
-        if definition not in self._tasks:
-            self._tasks[definition] = Task(definition.constants, *self.build(definition.pattern))
+        task = self._tasks.get(definition)
+        if task is None:
+            built = self.build(definition.pattern)
+            task = Task(definition.constants, *built, tuple(self._marked))
+            self._tasks[definition] = task
         operator = Operator(wanted, self._output, self._output.slot(), self)
         if not self._wires:
             self._wires = [
-                Wire(Port(self, self.receiver(i)), self._lane) for i in range(len(wanted.inputs))
+                Wire(Port(self, self._taking(i)), self._lane) for i in range(len(wanted.inputs))
             ]
-            for wire, source in zip(self._wires, wanted.inputs, strict=True):
+        for wire, source, known in zip(self._wires, wanted.inputs, self._listening, strict=True):
+            if source.slot not in known:
+                known[source.slot] = {}
                 wire.connect(source)
+            known[source.slot][operator] = None
         self.operators[operator] = None
-        self._tasks[definition].add(_window_of(wanted), operator.slot)
+        reads = tuple([wanted.inputs[input].slot for input in self._marked.values()])
+        task.add(Reader(operator.slot, _window_of(wanted), reads))
         self._settle()
         return operator
 
     def remove(self, operator: Operator) -> None:
-        wanted = operator.wanted
+        wanted, differed = operator.wanted, self._differ
         definition = cast(Scan, wanted.definition)
         del self.operators[operator]
         self._output.release(operator.slot)
-        if not self._tasks[definition].remove(_window_of(wanted), operator.slot):
+        if not self._tasks[definition].remove(operator.slot):
             del self._tasks[definition]
+        for wire, source, known in zip(self._wires, wanted.inputs, self._listening, strict=True):
+            del known[source.slot][operator]
+            if not known[source.slot]:
+                del known[source.slot]
+                wire.disconnect(source)
         self._settle()
         if not self.operators:
-            for wire, source in zip(self._wires, wanted.inputs, strict=True):
-                wire.disconnect(source)
             self._lane.drop(self)
+        elif differed:
+            self._forget()
 
     def channels(self) -> Iterator[Channel]:
         yield self._output
@@ -156,15 +137,35 @@ class SequenceScan(MOp):
         return sum(1 for _ in self.kept())
 
     def dump(self, number: Number) -> Saved:
-        owners = [number(operator) for operator in self.operators]
-        return [[row, owners, component] for component, row in self.kept()]
+        everyone = [number(operator) for operator in self.operators]
+        saved: Saved = []
+        for component, row in self.kept():
+            if component not in self._marked:
+                saved.append([row, everyone, component])
+                continue
+            wanting = self._wanting(component, row[-1])
+            saved.append([row[:-1], [number(one) for one in wanting], component])
+        return saved
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
+        if side in self._marked:
+            input = self._marked[side]
+            mark = members_of(sorted({one.wanted.inputs[input].slot for one in operators}))
+            row = (*row, mark)
         self.take_back(side, row)
 
-    def indexes(self) -> str:
+    @abstractmethod
+    def way(self) -> str:
         """Return how sequences are found, in words."""
-        return ""
+
+    def indexes(self) -> str:
+        """Return how sequences are found, and what they share, in words."""
+        said = self.way()
+        for component, input in self._marked.items():
+            selections = len(self._listening[input])
+            if selections > 1:
+                said += f"; one scan for {selections} selections of component {component + 1}"
+        return said
 
     # -- sequences -------------------------------------------------------------------------
 
@@ -173,9 +174,20 @@ class SequenceScan(MOp):
 
     def _complete(self, row: Row, before: int, stacks: Any) -> None:
         """Find the sequences that a row completes, and put them out."""
-        for task in self._tasks.values():
+        marks: Marks | None = None
+        tasks: Iterable[Task] = self._tasks.values()
+        if not self._differ:
+            marks = ()
+        elif self._last in self._marked:
+            if len(self._marked) == 1:
+                marks = (row[-1],)
+            if len(self._tasks) > 1:
+                wanting = self._wanting(self._last, row[-1])
+                those = dict.fromkeys([cast(Scan, one.wanted.definition) for one in wanting])
+                tasks = [self._tasks[one] for one in those]
+        for task in tasks:
             oldest, built = row[1] - task.window, task.built
-            direct = task.plain and task.sole is not None
+            direct = task.plain and task.uniform and marks is not None
             try:
                 search = built.rows if direct else built.search
                 found = search(row, before, stacks, task.constants, oldest)
@@ -186,7 +198,7 @@ class SequenceScan(MOp):
                 found, direct = self._carefully(task, row, before, stacks, oldest), False
             if found:
                 self.selected += len(found)
-                task.emit(found, self._output, direct)
+                task.emit(found, self._output, direct, marks)
 
     def _carefully(
         self, task: Task, row: Row, before: int, stacks: Any, oldest: int
@@ -197,7 +209,41 @@ class SequenceScan(MOp):
         holds = task.built.holds
         return [m for m in every if m[0][1] > oldest and holds(m, task.constants)]
 
+    # -- marks -----------------------------------------------------------------------------
+
+    def _taking(self, input: int) -> Callable[[Row, Members], None]:
+        """Return what takes the rows of an input, with their marks if it is shared."""
+        receive = self.receiver(input)
+        if input not in self._shared:
+            return receive
+
+        def marked(row: Row, members: Members) -> None:
+            receive((*row, members), members)
+
+        return marked
+
+    def _wanting(self, component: int, mark: Members) -> Collection[Operator]:
+        """Return the streams that want a row with a mark as a component."""
+        known = self._listening[self._marked[component]]
+        return dict.fromkeys([one for slot in slots_of(mark) for one in known.get(slot, ())])
+
+    def _forget(self) -> None:
+        """Drop rows that no stream wants, when as many streams have gone as there are.
+
+        At once if there is one selection left: then marks are looked at no more.
+        """
+        self._left += 1
+        if self._differ and self._left < len(self.operators):
+            return
+        self._left = 0
+        kept = list(self.kept())
+        self.clear()
+        for component, row in kept:
+            if component not in self._marked or self._wanting(component, row[-1]):
+                self.take_back(component, row)
+
     def _settle(self) -> None:
+        self._differ = any(len(self._listening[input]) > 1 for input in self._shared)
         self._window = max((task.window for task in self._tasks.values()), default=-1)
 
     def _arm(self, now: int) -> None:
@@ -230,7 +276,41 @@ def sharing_key(wanted: Wanted) -> Hashable | None:
     pattern = cast(Scan, wanted.definition).pattern
     if pattern.repeated or pattern.strategy != "any":
         return None
-    return (pattern.skeleton, wanted.inputs, wanted.lane, wanted.since)
+    shared = shared_inputs(wanted)
+    inputs = [one.channel if i in shared else one for i, one in enumerate(wanted.inputs)]
+    return (pattern.skeleton, tuple(inputs), wanted.lane, wanted.since)
+
+
+def shared_inputs(wanted: Wanted) -> tuple[int, ...]:
+    """Return the inputs of which a scan reads all selections, whichever its sequences ask for.
+
+    Those are inputs of one component that are selected, but not *narrowly*, by a value or between
+    two: such a row goes to few queries, and what others keep would be searched in vain.  If nothing
+    else is selected a narrow one is shared all the same where no search is in vain: of the last
+    component, and of any other unless the sequences have constants, so that tasks may be many.
+    """
+    definition = cast(Scan, wanted.definition)
+    fed = [component.input for component in definition.pattern.components]
+    selected = [
+        i
+        for i, source in enumerate(wanted.inputs)
+        if source.wanted.kind == "select" and fed.count(i) == 1
+    ]
+    broad = tuple([i for i in selected if not _is_narrow(wanted.inputs[i])])
+    if broad or len(selected) != 1:
+        return broad
+    return tuple(selected) if selected == fed[-1:] or not definition.constants else ()
+
+
+def _is_narrow(selection: Operator) -> bool:
+    """Return whether what a selection lets pass has a value that is given, or between two."""
+    shape = cast(Definition, selection.wanted.definition).shape
+    for disjunct in shape.disjuncts:
+        above = {one.column for one in disjunct.ranges if one.operator[0] == ">"}
+        below = {one.column for one in disjunct.ranges if one.operator[0] == "<"}
+        if not disjunct.equalities and not above & below:
+            return False
+    return True
 
 
 def _window_of(wanted: Wanted) -> int:

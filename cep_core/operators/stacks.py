@@ -139,10 +139,13 @@ class ActiveStacks(SequenceScan):
             for key, stacks in self._partitions.items()
         }
 
+    def clear(self) -> None:
+        self._partitions.clear()
+
     def take_back(self, component: int, row: Row) -> None:
         self.take(component, row, self._key(component), False)
 
-    def indexes(self) -> str:
+    def way(self) -> str:
         if not self._chosen:
             return "active instance stacks"
         tests = counted(len(self._chosen), "equivalence test", "equivalence tests")

@@ -9,6 +9,8 @@ next, union and mix, random trees of a size with random sources at their leaves.
 *   Figure 11: how many queries of five operators 1 to 40 nodes carry.  The nodes are simulated:
     `cep_core.placement` computes their load from the cost model, in events a second; a node of the
     paper's machines is one of CAPACITY.
+*   `memory`: the instances that are kept after each of ten windows, for a next and an iteration
+    with `OCCURS WITHIN`, and a moment (`@`), which wait for what seldom comes.
 
 Both sides of Figures 9 and 10 share equal operators between queries, as the engine does (and the
 paper's planner); their results are compared before anything is timed.  Processor time is taken
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import gc
 import random
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
@@ -53,6 +56,12 @@ Variant: TypeAlias = Literal["plain", "rewritten"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 MANY: tuple[Kind, ...] = ("next", "union")  # on many nodes
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
+TIMED: Mapping[str, str] = {  # {window} in seconds
+    "next": "SELECT * FROM E64 x ; E8 y WHERE FILTER(x.id = y.id), (x, y) OCCURS WITHIN {window} s",
+    "iteration": "SELECT ALL(y.id) AS run FROM E64 x ; E8 y+"
+    " WHERE FILTER(x.id = y.id), (x, y) OCCURS WITHIN {window} s",
+    "moment": "SELECT * FROM E8 x @ {window} s",
+}
 PLACEMENTS: Mapping[str, tuple[Policy, bool]] = {
     "round robin": ("round robin", False),
     "greedy": ("greedy", False),
@@ -246,11 +255,37 @@ def carried(name: str, kind: Kind, nodes: int, repeats: int) -> float:
     return total / repeats
 
 
+# -- memory --------------------------------------------------------------------------------
+
+
+def memory(windows: int, window: int) -> Iterator[Row]:
+    """Yield the instances that are kept after each of some windows of so many seconds."""
+    for variant, asked in TIMED.items():
+        core = engine([], "plain")
+        core.register("q", asked.format(window=window), language="eql")
+        sent = [
+            Event(one.stream, (number // 8,), one.t0)
+            for number, one in enumerate(events(float(windows * window), SEED))
+        ]
+        matches = at = 0
+        for number in range(1, windows + 1):
+            end = bisect_left(sent, number * window * TICKS, key=lambda one: one.t0)
+            matches += len(core.push(sent[at:end]))
+            at = end
+            parameters: dict[str, Value] = {"figure": "memory", "workload": variant}
+            yield Row(
+                NAME,
+                parameters | {"window": window, "windows": number},
+                {"instances": core.stats()["instances"], "matches": matches},
+            )
+
+
 def run(options: Options) -> Iterator[Row]:
     """Yield the rows of all figures."""
     yield from figure_9(options.quick)
     yield from figure_10(options.quick)
     yield from figure_11(options.quick)
+    yield from memory(10, 2 if options.quick else 10)
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:

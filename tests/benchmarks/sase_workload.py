@@ -18,8 +18,9 @@ from typing import Any
 from cep_core import Engine, Event, Match, Options
 from cep_core.intake import Intake
 from cep_core.operators.runtimestack import RuntimeStack
-from cep_core.operators.scan import SequenceScan, Task
+from cep_core.operators.scan import SequenceScan
 from cep_core.operators.stacks import ActiveStacks
+from cep_core.operators.tasks import Task
 from cep_core.runtime import Lane
 from tests.benchmarks.harness import Stages, require_equal, timed_stages
 

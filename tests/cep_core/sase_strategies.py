@@ -83,19 +83,26 @@ class Company:
 
 
 @st.composite
-def companies(draw: st.DrawFn) -> Company:
-    """Return queries of which some are alike; they come and go while events arrive."""
+def companies(draw: st.DrawFn, selects: bool = False) -> Company:
+    """Return queries of which some are alike; they come and go while events arrive.
+
+    If it ``selects`` they are of one shape, with different constants.
+    """
     choose = Choice(draw)
-    first = query(choose)
+    first = selecting(choose) if selects else query(choose)
     if choose.often(3) and not any(item.repeated for item in first.items):
         first = replace(first, strategy="any")  # the others share nothing but equal queries
-    queries = [first, alike(choose, first)]
-    queries.append(choose.of(alike(choose, choose.of(*queries)), query(choose)))
-    number = choose.number(7, 11)
+    if selects:
+        queries = [first, *[with_constants(choose, first) for _ in range(choose.of(2, 3, 4))]]
+    else:
+        queries = [first, alike(choose, first)]
+        queries.append(choose.of(alike(choose, choose.of(*queries)), query(choose)))
+    number = choose.number(7, 11) + 3 * selects
     named = [name for one in queries for item in one.items for name in item.types]
     streams = [Declared(name, schema) for name, schema in SCHEMAS.items()]
     events = in_order(choose, streams, [event(choose, named) for _ in range(number)])
-    queries = [likely(choose, one, events) for one in queries]
+    if not selects:
+        queries = [likely(choose, one, events) for one in queries]
     lives = [(0, number + 1)]
     for _ in queries[1:]:
         begin = choose.number(0, number // 2)
@@ -110,6 +117,52 @@ def alike(choose: Choice, one: Query) -> Query:
     if len(one.conditions) > 1 and choose.often(2):
         return replace(one, conditions=one.conditions[:-1])
     return replace(one, conditions=(*one.conditions, condition(choose, one.items)))
+
+
+def selecting(choose: Choice) -> Query:
+    """Return a sequence of single events that asks for constants of some, and relates others."""
+    size = choose.of(2, 3)
+    kinds = choose.of(("A", "B"), ("B", "A"), ("A", "A"))
+    items = [Item(f"x{place}", (kinds[place % 2],)) for place in range(size)]
+    if choose.seldom(4):
+        items.insert(choose.number(1, size - 1), Item("n", ("C",), negated=True))
+    positive = [item for item in items if not item.negated]
+    conditions: list[Condition] = [Same("id")] if choose.often(2) else []
+    if choose.seldom(3):
+        one, other = positive[0], positive[-1]
+        term: Term = Attribute(other.name, "v")
+        term = Plus(term, 0.5) if choose.often(2) else term
+        conditions.append(Compared(choose.of(*_SIGNS), Attribute(one.name, "v"), term))
+    for item in choose.of(positive[:1], positive[-1:], positive, positive[:2]):
+        for sign in choose.of((">=",), ("<=",), ("=",), ("!=",), (">", "<"), ("<",)):
+            conditions.append(Compared(sign, Attribute(item.name, "v"), choose.of(0.5, 1.0, 2.0)))
+    window = choose.of(None, 8, 12)
+    return Query(tuple(items), tuple(conditions), window)
+
+
+def with_constants(choose: Choice, one: Query) -> Query:
+    """Return a query of the same shape with other constants, most often."""
+    return replace(
+        one,
+        conditions=tuple([_with_constants(choose, condition) for condition in one.conditions]),
+        window=choose.of(one.window, choose.number(1, 12)) if one.window is not None else None,
+    )
+
+
+def _with_constants(choose: Choice, one: Condition) -> Condition:
+    match one:
+        case Compared(sign, left, int()):
+            return Compared(sign, left, choose.of(1, 2, 3))
+        case Compared(sign, left, float()):
+            return Compared(sign, left, choose.of(0.5, 1.0, 1.5, 2.0))
+        case Either(parts):
+            return Either(tuple([_with_constants(choose, part) for part in parts]))
+        case Opposite(part):
+            return Opposite(_with_constants(choose, part))
+        case Same(attribute, int()):
+            return Same(attribute, choose.of(1, 2))
+        case _:
+            return one
 
 
 @st.composite

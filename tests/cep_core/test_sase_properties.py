@@ -17,9 +17,10 @@ from hypothesis import strategies as st
 
 from cep_core import ALL_RULES, Engine, Event, Match, Options
 from cep_core.events import Row
-from cep_core.mop import Operator, Wanted
+from cep_core.mop import MOp, Operator, Wanted
 from cep_core.operators.negation import Cancelling, Negation
 from cep_core.operators.runs import Run, Runs
+from cep_core.operators.scan import SequenceScan
 from cep_core.operators.stacks import ActiveStacks
 from cep_core.operators.transitions import Cells
 from cep_core.plan import Builder
@@ -172,17 +173,22 @@ def test_the_engine_agrees_with_the_definitions() -> None:
 
 
 @pytest.mark.hypothesis
-def test_queries_that_share_find_what_each_would_alone() -> None:
-    """Queries of one skeleton have the same stacks, and see what came since their registration."""
-    tried = worth = sharing = midway = 0
+@pytest.mark.parametrize("selects", [False, True])
+def test_queries_that_share_find_what_each_would_alone(selects: bool) -> None:
+    """Queries of one skeleton have the same stacks, and see what came since their registration.
 
-    @given(companies(), options())
-    @settings(USUAL, max_examples=20 * MORE)
+    So have those of one shape with different constants: each sees what it selects.
+    """
+    tried = worth = sharing = midway = selecting = 0
+
+    @given(companies(selects), options())
+    @settings(USUAL, max_examples=(40 if selects else 20) * MORE)
     def agrees(company: Company, chosen: Options) -> None:
-        nonlocal tried, worth, sharing, midway
+        nonlocal tried, worth, sharing, midway, selecting
         core = Engine(1, options=chosen)
         for name, schema in SCHEMAS.items():
             core.stream(name, schema)
+        selects_apart = False
         found: list[list[tuple[Any, ...]]] = [[] for _ in company.queries]
         for at in range(len(company.events) + 1):
             for number, (query, (begin, end)) in enumerate(
@@ -195,6 +201,7 @@ def test_queries_that_share_find_what_each_would_alone() -> None:
             if at == company.restored:
                 core = Engine.restore(core.snapshot())
             sharing += any(len(mop.operators) > 1 for mop in core.plan.mops)
+            selects_apart |= any(" selections of" in _way(mop) for mop in core.plan.mops)
             for query_name, event in core.push(company.events[at : at + 1]):
                 found[int(query_name)].append((event.t0, event.t1, *event.values))
         for query_name, event in core.close():
@@ -213,6 +220,7 @@ def test_queries_that_share_find_what_each_would_alone() -> None:
             midway += bool(expected) and begin > 0
         tried += 1
         worth += results > 0
+        selecting += selects_apart
         for name in core.queries:
             core.unregister(name)
         left = core.stats()
@@ -222,6 +230,11 @@ def test_queries_that_share_find_what_each_would_alone() -> None:
     assert worth * 3 >= tried
     assert sharing
     assert midway
+    assert not selects or selecting * 3 >= tried, f"{selecting} of {tried} share scans"
+
+
+def _way(mop: MOp) -> str:
+    return mop.indexes() if isinstance(mop, SequenceScan) else ""
 
 
 class Longer(ActiveStacks):

@@ -20,6 +20,11 @@ SELECT * FROM t A ; t A
       SELECT * FROM t A ; t A
                           ^^^
       hint: give each its own alias: t A2
+SELECT * FROM t A @ 0 s
+    line 1, column 21: a window has at least 1 tick, not 0
+      SELECT * FROM t A @ 0 s
+                          ^^^
+      hint: leave @ out for the moment itself
 SELECT * FROM t A | u A
     line 1, column 21: there are two A in the pattern
       SELECT * FROM t A | u A

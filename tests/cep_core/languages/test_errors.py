@@ -53,6 +53,11 @@ SELECT AVG(Price) FROM Stock
       SELECT AVG(Price) FROM Stock
              ^^^
       hint: add WINDOW and a duration, or AT INSTANT, after the stream
+SELECT AVG(Price) FROM Stock WINDOW 0 s
+    line 1, column 37: a window has at least 1 tick, not 0
+      SELECT AVG(Price) FROM Stock WINDOW 0 s
+                                          ^^^
+      hint: AT INSTANT aggregates rows that end together
 SELECT Name, AVG(Price) FROM Stock WINDOW 5 s
     line 1, column 8: Name is neither grouped nor inside an aggregate
       SELECT Name, AVG(Price) FROM Stock WINDOW 5 s

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import inf
 from typing import Any
 
 import pytest
 
-from cep_core import CepError, Engine, Event, Match, Options
+from cep_core import ALL_RULES, CepError, Engine, Event, Match, Options
 from cep_core.errors import StreamInUse
 from cep_core.languages.sase import split
 from cep_core.mop import MOp
@@ -307,6 +308,114 @@ def test_sequences_of_one_skeleton_share_their_stacks() -> None:
     core.unregister("short")
     core.unregister("other")
     assert core.stats()["instances"] == core.stats()["mops"] == 0
+
+
+def narrow(number: int) -> str:
+    return f"EVENT SEQ(A a, B b) WHERE [id] AND a.v = {number} WITHIN 9"
+
+
+def both_narrow(number: int) -> str:
+    return f"EVENT SEQ(A a, B b) WHERE a.v = {number} AND b.v > {number - 1} AND b.v < {number + 1}"
+
+
+def last(number: int) -> str:
+    return f"EVENT SEQ(A a, B b) WHERE [id] AND b.v > a.v + {number} AND b.v > {number} WITHIN 9"
+
+
+def both(number: int) -> str:
+    return f"EVENT SEQ(A a, B b) WHERE [id] AND a.v >= {number} AND b.v > {9 - number} WITHIN 9"
+
+
+def constant(number: int) -> str:
+    return f"EVENT SEQ(A a, B b) WHERE [id] AND a.v = {number} AND b.v > a.v + {number} WITHIN 9"
+
+
+@pytest.mark.parametrize(
+    ("query", "scans", "kept"),
+    [
+        *((last, 1, 4), (narrow, 1, 3), (both, 1, 3)),
+        *((both_narrow, 6, 3), (constant, 6, 3)),  # what others keep would be searched in vain
+    ],
+)
+def test_sequences_that_select_different_events_share_a_scan(
+    query: Callable[[int], str], scans: int, kept: int
+) -> None:
+    """Each row is kept once, for whoever selects it."""
+    core = engine()
+    for number in range(6):
+        core.register(f"q{number}", query(number), "sase")
+    assert kinds(core).count("sequence_scan") == scans
+    rows = [Event("A", (1, v), t) for t, v in enumerate((3.0, 5.0, 0.0, -1.0))]
+    core.push([*rows, Event("B", (1, 4.0), 4), Event("D", (0,), 5)])
+    assert core.stats()["instances"] == kept
+
+
+def test_a_snapshot_says_who_selects_each_row() -> None:
+    core = engine()
+    for number in range(6):
+        core.register(f"q{number}", both(number), "sase")
+    core.push([Event("A", (1, v), t) for t, v in enumerate((3.0, 5.0, 0.0, -1.0))])
+    core = Engine.restore(core.snapshot())
+    found = core.push([Event("B", (1, 8.0), 5)]) + core.close()
+    assert [(query, event.values[1]) for query, event in found] == [
+        *(("q2", 3.0), ("q2", 5.0), ("q3", 3.0), ("q3", 5.0), ("q4", 5.0), ("q5", 5.0)),
+    ]
+
+
+def test_explain_says_which_selections_share_a_scan() -> None:
+    core = engine()
+    for number in range(3):
+        core.register(f"q{number}", both(number), "sase")
+    core.register("other", both(0).replace("b.v > 9", "b.v > a.v"), "sase")
+    shared = "; one scan for 3 selections of component 1; one scan for 3 selections of component 2"
+    assert f"active instance stacks, partitioned by 1 equivalence test{shared}\n" in core.explain(
+        "q1"
+    )
+    assert "used by this query only, 2 other operators in sequence_scan#" in core.explain("q1")
+    assert "one scan" not in core.explain("other")
+
+
+def test_rows_that_nobody_selects_any_more_are_dropped() -> None:
+    """When as many streams have gone as there are; others lose nothing."""
+    core = engine()
+    text = "EVENT SEQ(A a, B b, A c) WHERE a.v > {} AND b.v = 1 RETURN a.v, b.id, c.id AS last"
+    for number in range(4):
+        core.register(f"q{number}", text.format(number), "sase")
+    core.push([Event("A", (1, v), t) for t, v in enumerate((1.0, 2.0, 3.0, 4.0, 4.0))])
+    core.push([Event("B", (1, 1.0), 5), Event("D", (0,), 6)])
+    assert core.stats()["instances"] == 6
+    core.unregister("q0")
+    core.unregister("q1")
+    assert core.stats()["instances"] == 4
+    core.register("late", text.format(0), "sase")
+    found = core.push([Event("A", (9, 0.0), 7)]) + core.close()
+    assert [(query, event.values) for query, event in found] == [
+        *[("q2", (v, 1, 9)) for v in (3.0, 4.0, 4.0)],
+        *[("q3", (v, 1, 9)) for v in (4.0, 4.0)],
+    ]
+
+
+@pytest.mark.parametrize("scan", ["auto", "basic", "multi-pais"])
+def test_rows_of_scans_that_are_one_after_a_restore(scan: Any) -> None:
+    """So it is with a snapshot of a release whose queries shared less: one row is kept once."""
+    alone = [
+        rule._replace(key=lambda wanted: None) if rule.name == "share_scans" else rule
+        for rule in ALL_RULES
+    ]
+    core = Engine(1, rules=alone, options=Options(sequence_scan=scan))
+    for name in "AB":
+        core.stream(name, {"id": int, "v": float})
+    text = "EVENT SEQ(A a, A b, B c) WHERE [id, v] AND c.id > {} WITHIN 9 RETURN a.id"
+    for number in (0, 1, -1):
+        core.register(f"q{len(core.queries)}", text.format(number), "sase")
+    nan = Event("A", (3, float("nan")), 0)
+    core.push([nan, *[Event("A", (2, 1.0), t) for t in (1, 1, 2, 3)], Event("B", (0, 0.0), 4)])
+    restored = Engine.restore(core.snapshot(), rules=ALL_RULES)
+    assert restored.stats()["mops"] < core.stats()["mops"]
+    after = [Event("B", (2, 1.0), 5), Event("B", (1, 1.0), 5)]
+    expected = core.push(after) + core.close()
+    assert restored.push(after) + restored.close() == expected
+    assert len(expected) == 3 * 5
 
 
 def kinds(core: Engine) -> list[str]:

@@ -9,7 +9,7 @@ import textwrap
 import pytest
 
 import cep_core
-from cep_core.errors import CepError, QueryError
+from cep_core.errors import QueryError
 
 GOLDEN = """\
 SELECT * FROM A
@@ -312,11 +312,28 @@ def test_the_place_of_an_error_in_a_later_line() -> None:
     assert caught.value.hint == "did you mean id?"
 
 
-def test_a_window_of_nothing_is_refused() -> None:
+def test_a_window_of_nothing_is_refused_at_its_place() -> None:
+    """Also where queries of that shape are known, and where nothing has to lie in it."""
     core = engine()
-    with pytest.raises(CepError, match="a window has at least 1 tick, not 0"):
-        core.register("q", "EVENT SEQ(A a, B b) WITHIN 0 s", "sase")
-    assert core.stats()["operators"] == 0
+    core.register("known", "EVENT SEQ(A a, B b) WITHIN 1 s", "sase")
+    core.register("single", "EVENT A x WITHIN 1", "sase")
+    for text in (
+        "EVENT SEQ(A a, B b)\n  WITHIN 0 s",
+        "EVENT A x\n  WITHIN 0",
+        "EVENT A\n  WITHIN 0.0 s",
+    ):
+        with pytest.raises(QueryError) as caught:
+            core.register("q", text, "sase")
+        duration = text.partition("WITHIN ")[2]
+        assert str(caught.value) == (
+            "line 2, column 10: a window has at least 1 tick, not 0\n"
+            f"    WITHIN {duration}\n"
+            f"           {'^' * len(duration)}\n"
+            "  hint: leave WITHIN out if there is no window"
+        )
+    with pytest.raises(QueryError, match="line 1, column 36: a window has"):
+        core.register("q", "EVENT A WITHIN /* at */ /* once */ 0", "sase")
+    assert core.stats()["queries"] == 2
 
 
 @pytest.mark.parametrize(

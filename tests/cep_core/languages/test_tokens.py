@@ -33,6 +33,24 @@ def test_texts_that_differ_in_literals_and_space_have_one_shape() -> None:
     assert (first, second) == ((5, "a", 600), (7, "b\nc", 7200))
 
 
+@pytest.mark.parametrize("before", ["WITHIN ", "window  ", "@", "@ "])
+@pytest.mark.parametrize("unit", ["", " s"])
+def test_a_window_of_nothing_is_a_shape_of_its_own(before: str, unit: str) -> None:
+    """So it is refused where it stands, whichever shapes are known; other zeros are numbers."""
+    shapes = [split(f"x {before}{number}{unit}", 1)[0] for number in (0, 1, 2)]
+    assert shapes[0] != shapes[1] == shapes[2]
+    assert split(f"x > 0{unit}", 1)[0] == split(f"x > 1{unit}", 1)[0]
+
+
+def test_quotes_as_papers_print_them() -> None:
+    text = 'a = \u2018it\'s\u2019 AND b = \u201cx "y"\u201d'
+    assert split(text, 1)[:2] == (split("a = '' AND b = ''", 1)[0], ("it's", 'x "y"'))
+    assert [token.value for token in tokens(text, 1) if token.literal >= 0] == ["it's", 'x "y"']
+    for unended in ("\u2018a'", "\u201ca", "\u2018"):
+        with pytest.raises(QueryError, match="line 1, column 1: this string does not end"):
+            tokens(unended, 1)
+
+
 def test_kinds_of_literals_are_part_of_the_shape() -> None:
     shapes = {split(f"x = {literal}", 1)[0] for literal in ("5", "5.0", "'5'", "5 s")}
     assert len(shapes) == 4
