@@ -152,11 +152,29 @@ def _to_6(run: Run) -> None:
     """Change no table: endpoints may wait to be confirmed, which no release before knows."""
 
 
+_ITEM_COLUMNS = {
+    "first_name": "UBIGINT",
+    "all_names": "UBIGINT",
+    "time_from": "VARCHAR",
+    "clipped": "BOOLEAN",
+    "written": "VARCHAR",
+}
+
+
+def _name_items(run: Run) -> None:
+    """Make room for what items are called and whence their times are; answers to come say it."""
+    if run(
+        "SELECT 1 FROM duckdb_tables() WHERE (schema_name, table_name) = ('state', 'feed_item')"
+    ):
+        for name, kind in _ITEM_COLUMNS.items():
+            run(f"ALTER TABLE state.feed_item ADD COLUMN {name} {kind}")
+
+
 COUNTS_FROM = 3
 """The version since which stores count their commits."""
 
 OLDEST = 2
-STEPS: tuple[Step, ...] = (_to_3, _to_4, _to_5, _to_6)
+STEPS: tuple[Step, ...] = (_to_3, _to_4, _to_5, _to_6, _name_items)
 """The first leads from `OLDEST` to the next version, and so on."""
 
 VERSION = OLDEST + len(STEPS)
