@@ -95,9 +95,11 @@ def identify(
         places.setdefault(names.content_hash, at)
     answer = _Answer({at: entries[at] for at in places.values()}, known)
     answer.find(lambda at, names: (n for n in names.called if n in known and same(at, n)))
-    answer.find(answer.by_all_names())
-    answer.find(answer.by_one_name())
-    answer.call_the_rest()
+    if known and answer.is_open():
+        answer.find(answer.by_all_names())
+        answer.find(answer.by_one_name())
+    if answer.is_open():
+        answer.call_the_rest()
     return [answer.found[places[names.content_hash]] for names in entries]
 
 
@@ -163,6 +165,10 @@ class _Answer:
             if firsts[names.first_name]:
                 free = [name for name in free if name != others[0]]
             self.found[at] = free[0] if free else last
+
+    def is_open(self) -> bool:
+        """Whether some entry has no identity yet."""
+        return len(self.found) < len(self.entries)
 
     def _open(self) -> list[tuple[int, Names]]:
         """The entries without identity."""

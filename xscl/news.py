@@ -15,9 +15,10 @@ of last month late.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from feeds.documents import Document
@@ -78,11 +79,12 @@ def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, Seen], now: int) 
     """
     known = dict(seen)
     documents: list[Document] = []
-    items = _identified(items, seen)
+    hash_of = functools.cache(item_hash)  # most items are looked at twice
+    items = _identified(items, seen, hash_of)
     oldest_first = list(reversed(items))  # where times are equal: feeds begin with the newest
     oldest_first.sort(key=lambda item: item.timestamp)
     for item in oldest_first:
-        digest = item_hash(item.canonical)
+        digest = hash_of(item.canonical)
         before = known.get(item.identity, Seen())
         if digest == before.hash:
             known[item.identity] = _named(before, item)
@@ -109,11 +111,13 @@ def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, Seen], now: int) 
     return News(feed.key, tuple(documents), changed, tuple(forgotten))
 
 
-def _identified(items: Sequence[Item], seen: Mapping[str, Seen]) -> list[Item]:
+def _identified(
+    items: Sequence[Item], seen: Mapping[str, Seen], hash_of: Callable[[bytes], bytes]
+) -> list[Item]:
     """Return the items under the names by which they are known."""
 
     def same(at: int, name: str) -> bool:
-        return item_hash(items[at].known_as(name).canonical) == seen[name].hash
+        return hash_of(items[at].known_as(name).canonical) == seen[name].hash
 
     identities = identify([item.names for item in items], seen, same)
     return [item.known_as(name) for item, name in zip(items, identities, strict=True)]
