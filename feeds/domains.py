@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+from urllib.parse import urlsplit
 
 from publicsuffixlist import PublicSuffixList
 
@@ -20,6 +21,11 @@ def registrable(host: str) -> str:
     if _is_address(host):
         return host
     return _suffixes().privatesuffix(host) or host
+
+
+def domain_of(url: str) -> str:
+    """The registrable domain of an address's host; empty if it has none."""
+    return registrable(urlsplit(url).hostname or "")
 
 
 @functools.cache

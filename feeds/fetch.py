@@ -10,9 +10,11 @@ the `FeedState` that an answer carries.
 - Redirects are followed here, at most `REDIRECTS`, each hop checked anew
   (`addresses`); the feed's own headers and credentials go to the origin for which
   they were given, and to the same host by https, and nowhere else.
-- One deadline by the monotonic clock covers everything.  The body is read raw
-  and unpacked with a limit; the only encoding is gzip, once.  A body that ends
-  early is an error, never a shorter feed.
+- Each hop waits for the turn of its domain (`Settings.turn`) and ends it before the next begins, so
+  that whoever gives the turns may let one request at a time go to a domain.
+- One deadline by the monotonic clock covers everything but the waiting for turns.  The body is read
+  raw and unpacked with a limit; the only encoding is gzip, once.  A body that ends early is an
+  error, never a shorter feed.
 - A connection serves one request: it is made to an IP address, and a second
   host behind the same address must not inherit it.
 - Proxies and the environment are ignored, cookies are not kept.
@@ -27,6 +29,8 @@ import base64
 import functools
 import importlib.metadata
 import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 from urllib.parse import unquote
@@ -37,6 +41,7 @@ from feeds.addresses import Refused, Resolve, Target, check, resolve
 from feeds.body import Stop, read_body
 from feeds.connection import ask
 from feeds.discovery import discover, is_html
+from feeds.domains import domain_of
 from feeds.times import parse_time
 
 REDIRECTS = 5
@@ -67,6 +72,22 @@ class FeedState:
     given_for: str = field(default="", repr=False)
 
 
+Turn: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
+"""From a registrable domain to the turn to ask it; raises `Later` if it is not to be asked now."""
+
+
+class Later(Exception):
+    """A domain is not to be asked for some seconds."""
+
+    def __init__(self, seconds: int) -> None:
+        super().__init__(f"not to be asked for {seconds} s")
+        self.seconds = seconds
+
+
+def _at_once(domain: str) -> AbstractAsyncContextManager[None]:
+    return nullcontext()
+
+
 CONTACT = "https://example.org/xscl"
 """Where publishers reach whoever asks them, until somebody says where that is."""
 
@@ -83,6 +104,7 @@ class Settings:
     allow_addresses: frozenset[str] = frozenset()
     resolve: Resolve = resolve
     contact: str = CONTACT
+    turn: Turn = _at_once
 
 
 DEFAULT = Settings()
@@ -125,48 +147,75 @@ class Gone:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Nothing came of it; `retry_after` in seconds, `discovered` the feeds of an HTML page."""
+    """Nothing came of it; `retry_after` in seconds, `discovered` the feeds of an HTML page.
+
+    `domain` is that of the server whose answer it was, empty without an answer.
+    """
 
     code: str
     message: str
     retry_after: int | None = None
     status: int | None = None
     discovered: tuple[str, ...] = ()
+    domain: str = ""
 
 
-Outcome: TypeAlias = Fetched | NotModified | Gone | Failed
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """It was not asked to the end, as a domain that it leads to is not to be asked for a while."""
+
+    seconds: int
+
+
+Outcome: TypeAlias = Fetched | NotModified | Gone | Failed | PutOff
 
 
 async def fetch(state: FeedState, *, now: int, settings: Settings = DEFAULT) -> Outcome:
     """What one poll of the feed brought; `now` in microseconds UTC, for `Retry-After` dates."""
     try:
-        async with asyncio.timeout(settings.seconds):
-            return await _follow(state, now, settings)
+        async with asyncio.timeout(settings.seconds) as deadline:
+            return await _follow(state, now, settings, deadline)
     except TimeoutError:
         message = f"the feed did not arrive whole within {settings.seconds:g} s"
         return Failed("fetch_timeout", message)
     except Stop as stop:
         return Failed(stop.code, stop.message)
+    except Later as later:
+        return PutOff(later.seconds)
 
 
-async def _follow(state: FeedState, now: int, settings: Settings) -> Outcome:
+async def _follow(
+    state: FeedState, now: int, settings: Settings, deadline: asyncio.Timeout
+) -> Outcome:
     """The outcome at the end of the redirects."""
     url, moved_to, permanent = state.url, None, True
     for _ in range(REDIRECTS + 1):
         target = await check(url, settings.allow_addresses, settings.resolve)
         if isinstance(target, Refused):
             return Failed(target.code, target.message)
-        answer = await _request(target, state, url, settings)
-        try:
-            location = _location(answer, url)
-            if location is None:
-                return await _outcome(answer, state, url, moved_to, now, settings)
-        finally:
-            await answer.aclose()
+        async with _turn(domain_of(url), settings.turn, deadline):
+            answer = await _request(target, state, url, settings)
+            try:
+                location = _location(answer, url)
+                if location is None:
+                    return await _outcome(answer, state, url, moved_to, now, settings)
+            finally:
+                await answer.aclose()
         permanent = permanent and answer.status_code in (301, 308)
         url = location
         moved_to = url if permanent else moved_to
     return Failed("fetch_redirect", f"there are more than {REDIRECTS} redirects")
+
+
+@asynccontextmanager
+async def _turn(domain: str, turn: Turn, deadline: asyncio.Timeout) -> AsyncIterator[None]:
+    """Have the turn of a domain; the deadline stands still while it is waited for."""
+    now = asyncio.get_running_loop().time
+    left = (deadline.when() or 0) - now()
+    deadline.reschedule(None)
+    async with turn(domain):
+        deadline.reschedule(now() + left)
+        yield
 
 
 def _location(answer: httpx.Response, url: str) -> str | None:
@@ -281,7 +330,8 @@ async def _outcome(
         return _not_modified(answer, state, url, moved_to)
     if answer.status_code not in (200, 203):
         message = f"the server answered {answer.status_code} {_reason(answer)}".rstrip()
-        return Failed("fetch_status", message, retry_after(answer, now), answer.status_code)
+        wait, domain = retry_after(answer, now), domain_of(url)
+        return Failed("fetch_status", message, wait, answer.status_code, domain=domain)
     body = await read_body(answer, settings.largest)
     content_type = answer.headers.get("content-type")
     if is_html(body):

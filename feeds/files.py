@@ -28,7 +28,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -47,13 +47,17 @@ Streams: TypeAlias = str | tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """A file, member or line that is no document; `reason` begins with a stable code."""
+    """A file, member or line that is no document; `reason` begins with a stable code.
+
+    `line` and `column` count from 1, 0 means unknown; `body` are its bytes, if they could be read.
+    """
 
     stream: Streams
     id: str
     reason: str
     line: int = 0
     column: int = 0
+    body: bytes | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +136,7 @@ def _whole(name: str, body: bytes, request: _Request) -> Iterator[Document | Rej
     except NotAFeed as error:
         yield _plain(name, body, request, error)
     except FeedError as error:
-        yield _rejected(request.streams, name, error)
+        yield _rejected(request.streams, name, error, body)
     else:
         yield from _items(name, feed, request)
 
@@ -140,11 +144,11 @@ def _whole(name: str, body: bytes, request: _Request) -> Iterator[Document | Rej
 def _plain(name: str, body: bytes, request: _Request, error: FeedError) -> Document | Rejected:
     """The XML document as it is; mending is for feeds only."""
     if body.lstrip().startswith(b"{"):
-        return _rejected(request.streams, name, error)
+        return _rejected(request.streams, name, error, body)
     try:
         parse(body)
     except MalformedDocument as malformed:
-        return _rejected(request.streams, name, malformed)
+        return _rejected(request.streams, name, malformed, body)
     return Document(request.streams, name, request.at, body, origin=name)
 
 
@@ -162,11 +166,11 @@ def _items(name: str, feed: ParsedFeed, request: _Request) -> Iterator[Document 
         yield Rejected(request.streams, name, reason)
 
 
-def _rejected(streams: Streams, name: str, error: FeedError) -> Rejected:
+def _rejected(streams: Streams, name: str, error: FeedError, body: bytes) -> Rejected:
     reason = f"{error.reason_code}: {error.message}"
     if isinstance(error, MalformedDocument):
-        return Rejected(streams, name, reason, error.line, error.column)
-    return Rejected(streams, name, reason)
+        return Rejected(streams, name, reason, error.line, error.column, body)
+    return Rejected(streams, name, reason, body=body)
 
 
 # --- JSON lines ---
@@ -189,7 +193,7 @@ def _lines(name: str, lines: Any, request: _Request) -> Iterator[Document | Reje
     for number, line in enumerate(archives.bounded_lines(lines, 2 * DEFAULT.bytes), 1):
         if line is None:
             reason = f"json_size: the line has more than {2 * DEFAULT.bytes:,} bytes"
-            yield Rejected(request.streams, f"{name}:{number}", reason, number)
+            yield Rejected(request.streams, f"{name}:{number}", reason, number, 1)
         elif line.strip(b"\xef\xbb\xbf \t\r\n"):
             yield _line(name, number, line.removeprefix(b"\xef\xbb\xbf"), request)
 
@@ -200,12 +204,12 @@ def _line(name: str, number: int, line: bytes, request: _Request) -> Document | 
         value = json.loads(line)
     except json.JSONDecodeError as error:
         reason = f"json_syntax: {error.msg}"
-        return Rejected(request.streams, where, reason, number, error.colno)
+        return Rejected(request.streams, where, reason, number, error.colno, line)
     except (ValueError, RecursionError) as error:  # not UTF-8, huge numbers, deep nesting
-        return Rejected(request.streams, where, f"json_syntax: {error}", number)
+        return Rejected(request.streams, where, f"json_syntax: {error}", number, 1, line)
     problem = _problem(value)
     if problem:
-        return Rejected(request.streams, where, f"json_value: {problem}", number)
+        return Rejected(request.streams, where, f"json_value: {problem}", number, 1, line)
     return Document(
         stream=_streams(value.get("stream")) or request.streams,
         id=value.get("id") or where,

@@ -1,15 +1,7 @@
 """From an entry to an item: identity, version, time, canonical document.
 
-**Identity**, within one feed, is the first of these that the entry has:
-
-    guid           its guid or atom:id, if no other entry of the feed has the same
-    guid+link      both, if others have the same guid
-    link           its link, if no other entry has the same
-    enclosure      the address of its first enclosure, likewise
-    hash           the hash of its content
-
-The rule that fired is kept beside it.  Entries with equal identity are one
-item, of which the feed has several versions.
+**Identity**: one of the names that the entry has (`feeds.identity`), by what its answer alone tells
+until somebody remembers more and calls it anew (`Item.known_as`).
 
 **Version**: a hash over everything the publisher wrote but the dates, as some
 write the time of the request into every entry.
@@ -22,21 +14,18 @@ the publisher's time lay ahead, `time_from` which of the three it is.
 
 from __future__ import annotations
 
-import hashlib
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from feeds.entries import Channel, Enclosure, Entry, Frame
+from feeds.identity import Names, Rule, identify, names_of
 from feeds.ladder import FORBIDDEN
 from feeds.times import parse_time, rfc3339
 
-Rule: TypeAlias = Literal["guid", "guid+link", "link", "enclosure", "hash"]
 TimeFrom: TypeAlias = Literal["published", "updated", "seen_at"]
 
-LONGEST_IDENTITY = 1_000
-"""A longer identity is replaced by its hash."""
+LONGEST_TIME = 100
+"""Characters of a time as the publisher wrote it that are kept to be shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +33,7 @@ class Item:
     """One entry of a feed as everything after the reader sees it; times in microseconds UTC."""
 
     identity: str
-    rule: Rule
-    content_hash: str
+    names: Names
     published_raw: str | None
     updated_raw: str | None
     published: int | None
@@ -59,29 +47,55 @@ class Item:
     _frame: Frame = field(repr=False)
 
     @property
+    def rule(self) -> Rule:
+        """The rule that gives its identity."""
+        return self.names.called[self.identity]
+
+    @property
+    def written(self) -> str | None:
+        """What the publisher wrote as its time, if it was clipped or could not be read."""
+        if self.clipped:
+            raw = self.published_raw if self.time_from == "published" else self.updated_raw
+        else:
+            raw = (self.published_raw or self.updated_raw) if self.time_from == "seen_at" else None
+        return FORBIDDEN.sub("", raw)[:LONGEST_TIME] if raw else None
+
+    @property
+    def content_hash(self) -> str:
+        return self.names.content_hash
+
+    def known_as(self, identity: str) -> Item:
+        """The item under another of its names."""
+        if identity == self.identity:
+            return self
+        rest = self.canonical.removeprefix(_head(self.identity))
+        return replace(self, identity=identity, canonical=_head(identity) + rest)
+
+    @property
     def native(self) -> bytes:
         """The item in its publisher's format inside its channel; else the canonical document."""
         return self._frame[0] + self._native + self._frame[1] if self._native else self.canonical
 
 
 def make_items(channel: Channel, channel_url: str, seen_at: int) -> tuple[Item, ...]:
-    """The items of a feed, in the feed's order."""
-    identities = _identities(channel.entries)
+    """The items of a feed, in the feed's order, with the identities that they have as new ones."""
+    names = [names_of(entry) for entry in channel.entries]
     return tuple(
-        _item(entry, identity, rule, channel, channel_url, seen_at)
-        for entry, (identity, rule) in zip(channel.entries, identities, strict=True)
+        _item(entry, identity, named, channel, channel_url, seen_at)
+        for entry, named, identity in zip(
+            channel.entries, names, identify(names, {}, lambda _, __: False), strict=True
+        )
     )
 
 
 def _item(
-    entry: Entry, identity: str, rule: Rule, channel: Channel, channel_url: str, seen_at: int
+    entry: Entry, identity: str, names: Names, channel: Channel, channel_url: str, seen_at: int
 ) -> Item:
     published, updated = parse_time(entry.published), parse_time(entry.updated)
     time, time_from = _time(published, updated, seen_at)
     return Item(
         identity=identity,
-        rule=rule,
-        content_hash=content_hash(entry),
+        names=names,
         published_raw=entry.published,
         updated_raw=entry.updated,
         published=published,
@@ -104,70 +118,6 @@ def _time(published: int | None, updated: int | None, seen_at: int) -> tuple[int
     return seen_at, "seen_at"
 
 
-# --- identity ---
-
-
-def _identities(entries: Iterable[Entry]) -> Iterator[tuple[str, Rule]]:
-    """Identity and rule of each entry."""
-    entries = list(entries)
-    guids = Counter(_clean(entry.guid) for entry in entries)
-    links = Counter(entry.link for entry in entries if not _clean(entry.guid))
-    files = Counter(_file(entry) for entry in entries)
-    for entry in entries:
-        guid, file = _clean(entry.guid), _file(entry)
-        if guid and guids[guid] == 1:
-            yield _short(guid), "guid"
-        elif guid and entry.link:
-            yield _short(f"{guid} {_clean(entry.link)}"), "guid+link"
-        elif entry.link and links[entry.link] == 1:
-            yield _short(_clean(entry.link)), "link"
-        elif file and files[file] == 1:
-            yield _short(file), "enclosure"
-        else:
-            yield f"sha256:{content_hash(entry)}", "hash"
-
-
-def _file(entry: Entry) -> str:
-    return _clean(entry.enclosures[0].url) if entry.enclosures else ""
-
-
-def _clean(text: str | None) -> str:
-    return FORBIDDEN.sub("", text or "").strip()
-
-
-def _short(identity: str) -> str:
-    return identity if len(identity) <= LONGEST_IDENTITY else content_id(identity)
-
-
-def content_id(text: str) -> str:
-    """A name of fixed length for a text that is too long to be one."""
-    return "sha256:" + hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def content_hash(entry: Entry) -> str:
-    """The hexadecimal SHA-256 over what the publisher wrote, without dates."""
-    digest = hashlib.sha256()
-    for name, value in _texts(entry):
-        digest.update(f"{name}\0{len(value)}\0{value}".encode("utf-8", "surrogatepass"))
-    for enclosure in entry.enclosures:
-        written = f"enclosure\0{enclosure.url}\0{enclosure.type}\0"
-        digest.update(written.encode("utf-8", "surrogatepass"))
-    return digest.hexdigest()
-
-
-def _texts(entry: Entry) -> Iterator[tuple[str, str]]:
-    single = (
-        ("guid", entry.guid),
-        ("item_url", entry.link),
-        ("title", entry.title),
-        ("description", entry.description),
-        ("content", entry.content),
-    )
-    yield from ((name, value) for name, value in single if value)
-    yield from (("author", name) for name in entry.authors)
-    yield from (("category", name) for name in entry.categories)
-
-
 # --- the canonical document ---
 
 
@@ -188,7 +138,6 @@ def canonical(
     string values of what the publisher wrote.
     """
     leaves = [
-        _leaf("id", identity),
         _leaf("item_url", entry.link),
         _leaf("channel_url", channel_url),
         _leaf("title", entry.title),
@@ -201,7 +150,11 @@ def canonical(
         _leaf("seen_at", rfc3339(seen_at)),
         *(_enclosure(enclosure) for enclosure in entry.enclosures),
     ]
-    return f"<item>{''.join(leaves)}</item>".encode()
+    return _head(identity) + f"{''.join(leaves)}</item>".encode()
+
+
+def _head(identity: str) -> bytes:
+    return f"<item>{_leaf('id', identity)}".encode()
 
 
 def _leaf(name: str, value: str | None) -> str:

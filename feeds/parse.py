@@ -19,7 +19,8 @@ from urllib.parse import urlsplit, urlunsplit
 from feeds import atom, jsonfeed, loose, rss
 from feeds.entries import Channel
 from feeds.errors import MalformedDocument, NotAFeed
-from feeds.items import Item, content_id, make_items
+from feeds.identity import content_id
+from feeds.items import Item, make_items
 from feeds.ladder import FORBIDDEN, climb
 from feeds.xmlparse import DEFAULT, Limits
 

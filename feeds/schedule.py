@@ -5,7 +5,8 @@ The interval is the longest of what is configured and what anybody asks for:
     max(base, ttl, max-age, Expires, Retry-After, base · 2^errors)
 
 at least `floor`, at most `cap`.  To it comes up to a tenth of jitter, fixed for
-each feed, so that feeds added together do not stay together.  Hours and days
+each feed, so that feeds added together do not stay together; near the cap the
+interval is shortened for that, but never below `Retry-After`.  Hours and days
 in which the publisher wants no visitors are jumped over (RSS `skipHours`,
 `skipDays`; in UTC), the cap notwithstanding, but never by more than a week.
 """
@@ -53,9 +54,11 @@ DEFAULT = Policy()
 
 def next_poll(url: str, now: int, wishes: Wishes, policy: Policy = DEFAULT) -> int:
     """The time of the next poll in microseconds UTC, after a poll at `now`."""
-    interval = min(max(_wanted(now, wishes, policy), policy.floor), policy.cap)
-    jittered = min(interval * (1 + policy.jitter * _share(url)), policy.cap)
-    return _allowed(now + int(max(jittered, policy.floor) * _SECOND), wishes)
+    spread = 1 + policy.jitter
+    interval = min(max(_wanted(now, wishes, policy), policy.floor), policy.cap / spread)
+    least = min(max(policy.floor, wishes.retry_after or 0), policy.cap)
+    jittered = interval * (1 + policy.jitter * _share(url))
+    return _allowed(now + int(max(jittered, least) * _SECOND), wishes)
 
 
 def _wanted(now: int, wishes: Wishes, policy: Policy) -> int:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress, repeat
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,10 @@ LEVELS = 64  # ranks from one arrival to the next: how deep published streams ca
 TREES = 256  # parsed documents kept for reading matches
 RECENT = 4096  # documents of small batches that matches are read of without asking the store
 EARLIEST = -(INFINITE >> 1)  # the clock before the first document
+
+
+Refusal: TypeAlias = tuple[Document, MalformedDocument | DocumentError]
+"""A document that cannot be taken, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +137,13 @@ class Documents:
     def refuse_poison(self, documents: Sequence[Document]) -> None:
         """Record documents of which a process has died that read them; they are not read."""
         error = DocumentError("a process ended while it read the document", reason_code="poison")
-        rows = (_refused(document, error, self.clock) for document in documents)
-        if refused := {(row[1], row[6]): row for row in rows}:
-            self._keep_refused(refused)
+        self.refuse((document, error) for document in documents)
+
+    def refuse(self, refused: Iterable[Refusal]) -> None:
+        """Record documents that are not taken, each with the reason."""
+        rows = (_refused(document, error, self.clock) for document, error in refused)
+        if found := {(row[1], row[6]): row for row in rows}:
+            self._keep_refused(found)
 
     def _remember(self, accepted: Sequence[Accepted]) -> None:
         """Have at hand what matches need to know of documents that have just come."""
@@ -418,9 +426,17 @@ def _refused(
         error.column or None,
         error.message,
         hashlib.sha256(xml).hexdigest(),
-        xml[:1024],
+        _beginning(xml),
         clock,
     )
+
+
+def _beginning(xml: bytes) -> bytes:
+    """Return the first 1,024 bytes, less those of a character of UTF-8 that is cut."""
+    end = min(1024, len(xml))
+    while end < len(xml) and end > 1020 and xml[end] & 0xC0 == 0x80:
+        end -= 1
+    return xml[:end]
 
 
 def _table(schema: pa.Schema, rows: Iterable[tuple[object, ...]]) -> pa.Table:

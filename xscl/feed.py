@@ -16,7 +16,7 @@ from itertools import count
 from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
-from feeds.domains import registrable
+from feeds.domains import domain_of
 from feeds.fetch import FeedState, basic
 from xscl.errors import XsclError
 
@@ -104,7 +104,7 @@ class Feed:
     @property
     def domain(self) -> str:
         """Whose servers are asked: of one domain's feeds one at a time is polled."""
-        return registrable(urlsplit(self.url).hostname or "")
+        return domain_of(self.url)
 
     @property
     def shown_url(self) -> str:

@@ -26,7 +26,8 @@ CREATE TABLE IF NOT EXISTS state.feed(
     failing_since BIGINT, code VARCHAR, moved_to VARCHAR, moved_polls INTEGER);
 CREATE TABLE IF NOT EXISTS state.feed_item(
     key VARCHAR, identity VARCHAR, hash BLOB, versions INTEGER, rule VARCHAR,
-    skipped INTEGER, missing_since BIGINT, PRIMARY KEY (key, identity));
+    skipped INTEGER, missing_since BIGINT, first_name UBIGINT, all_names UBIGINT,
+    time_from VARCHAR, clipped BOOLEAN, written VARCHAR, PRIMARY KEY (key, identity));
 CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT, announced INTEGER);
 """
 
@@ -39,6 +40,11 @@ ITEM = pa.schema(
         ("rule", pa.string()),
         ("skipped", pa.int32()),
         ("missing_since", pa.int64()),
+        ("first_name", pa.uint64()),
+        ("all_names", pa.uint64()),
+        ("time_from", pa.string()),
+        ("clipped", pa.bool_()),
+        ("written", pa.string()),
     ]
 )
 

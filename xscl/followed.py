@@ -16,7 +16,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -34,11 +34,16 @@ from xscl.wanted import Followed, Wanted, feed_of_wanted, refuse_published
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many items of a feed are known, how many versions of them, how many were skipped."""
+    """How many items of a feed are known, how many versions of them, how many were skipped.
+
+    Of the items, `clipped` had a time ahead of the poll, and `undated` none that could be read.
+    """
 
     items: int = 0
     versions: int = 0
     skipped: int = 0
+    clipped: int = 0
+    undated: int = 0
 
 
 class Feeds:
@@ -130,8 +135,9 @@ class Feeds:
             asked = pa.table({"key": pa.array(list(found), pa.string())})
             self._store.lend("asked", asked)
             rows = self._store.fetch(
-                "SELECT key, identity, hash, versions, coalesce(skipped, 0), missing_since, rule"
-                " FROM state.feed_item SEMI JOIN asked USING (key)"
+                "SELECT key, identity, hash, versions, coalesce(skipped, 0), missing_since,"
+                " coalesce(rule, ''), first_name, all_names, time_from, coalesce(clipped, false),"
+                " written FROM state.feed_item SEMI JOIN asked USING (key)"
             )
             for key, identity, *row in rows:
                 found[key][identity] = Seen(*row)
@@ -141,7 +147,8 @@ class Feeds:
         """Return how many items of each feed are known, by its key; of some feeds, or of all."""
         among = "" if keys is None else " WHERE list_contains(?::VARCHAR[], key)"
         rows = self._store.fetch(
-            "SELECT key, count(*), sum(versions)::BIGINT, coalesce(sum(skipped), 0)::BIGINT"
+            "SELECT key, count(*), sum(versions)::BIGINT, coalesce(sum(skipped), 0)::BIGINT,"
+            " count(*) FILTER (clipped), count(*) FILTER (time_from = 'seen_at')"
             f" FROM state.feed_item{among} GROUP BY key",
             [] if keys is None else [list(keys)],
         )
@@ -268,7 +275,10 @@ class Feeds:
 
     def _remember(self, rows: Iterable[tuple[str, str, Seen]]) -> None:
         flat = [
-            (key, name, row.hash, row.versions, row.rule or None, row.skipped, row.left)
+            (
+                *(key, name, row.hash, row.versions, row.rule or None, row.skipped, row.left),
+                *(row.first_name, row.all_names, row.time_from, row.clipped, row.written),
+            )
             for key, name, row in rows
         ]
         if not flat:
@@ -280,7 +290,10 @@ class Feeds:
             "INSERT INTO state.feed_item BY NAME SELECT * FROM remembered"
             " ON CONFLICT (key, identity) DO UPDATE SET hash = excluded.hash,"
             " versions = excluded.versions, rule = coalesce(excluded.rule, rule),"
-            " skipped = excluded.skipped, missing_since = excluded.missing_since"
+            " skipped = excluded.skipped, missing_since = excluded.missing_since,"
+            " first_name = excluded.first_name, all_names = excluded.all_names,"
+            " time_from = excluded.time_from, clipped = excluded.clipped,"
+            " written = excluded.written"
         )
 
     def _forget(self, items: Sequence[tuple[str, str]]) -> None:
@@ -339,8 +352,8 @@ class Feeds:
             if key in seen:
                 before = seen[key].get(identity, Seen())
                 if before.hash != digest:
-                    versions = before.versions + 1
-                    yield key, identity, Seen(digest, versions, before.skipped, rule=before.rule)
+                    changed = replace(before, hash=digest, versions=before.versions + 1, left=None)
+                    yield key, identity, changed
 
     def among(self, keys: Collection[str]) -> list[Feed]:
         """Return the feeds that are followed of some keys."""

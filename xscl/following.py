@@ -13,10 +13,12 @@ segment and nothing after it.  What was fetched within one look goes together; w
 once, all of them do, up to so many answers or bytes.  The items of a feed's first good poll are
 history.
 
-Polls run beside one another, but of each registrable domain one at a time; a slow feed holds its
-place and its domain, and nobody else.  A server that asks to be left alone (`Retry-After`) is, for
-all feeds of its domain.  Whatever goes wrong with one feed is that feed's last error; a spool or a
-table that cannot be written to ends the polling.
+Polls run beside one another, but each registrable domain is asked one thing at a time, whether for
+its own feeds or for those that are redirected to it (`xscl.turns`); a slow feed holds its place and
+its domain, and nobody else.  A server that asks to be left alone (`Retry-After`) is, for all feeds
+of its domain, and for those that lead there as long as the process remembers.  Whatever goes wrong
+with one feed is that feed's last error; a spool or a table that cannot be written to ends the
+polling.
 """
 
 from __future__ import annotations
@@ -32,7 +34,17 @@ from feeds.addresses import Resolve, resolve
 from feeds.documents import Document
 from feeds.errors import FeedError
 from feeds.faultpoints import reached
-from feeds.fetch import DEFAULT, Failed, Fetched, Gone, NotModified, Outcome, Settings, fetch
+from feeds.fetch import (
+    DEFAULT,
+    Failed,
+    Fetched,
+    Gone,
+    NotModified,
+    Outcome,
+    PutOff,
+    Settings,
+    fetch,
+)
 from feeds.parse import ParsedFeed, parse_feed
 from feeds.spool import Spool
 from xscl import lifecycle
@@ -49,6 +61,7 @@ from xscl.feed import (
 from xscl.followed import Feeds, ticks
 from xscl.news import by_time, news, parts
 from xscl.room import Room
+from xscl.turns import Turns
 
 # -- Streams -------------------------------------------------------------------------------
 
@@ -116,6 +129,9 @@ def _needed(feeds: Iterable[Feed]) -> dict[str, int]:
 
 AT_ONCE = 64
 """Domains that are asked at the same time; one domain is asked one thing at a time."""
+
+WAITING = 64
+"""Feeds that may wait for a domain's turn beside these."""
 
 IN_FLIGHT = 256_000_000
 """Bytes of answers that are fetched and parsed at once; who has not begun to ask waits then."""
@@ -190,8 +206,9 @@ async def _keep_polling(
     flying: set[asyncio.Task[Answer]] = set()
     try:
         while not stopping.is_set():
-            free = 0 if fetching.is_paused() else AT_ONCE - len(flying)
-            for feed in feeds.next_due(fetching.clock(), asking.busy, free) if free else ():
+            beside = min(asking.turns.waiting, WAITING)
+            free = 0 if fetching.is_paused() else AT_ONCE + beside - len(flying)
+            for feed in feeds.next_due(fetching.clock(), asking.busy, free) if free > 0 else ():
                 asking.busy.add(feed.domain)
                 flying.add(asyncio.create_task(asking.ask(feed)))
             # Before the next look every poll that has ended is taken: its feed is not due twice.
@@ -244,15 +261,13 @@ async def _poll_all(
 
 async def _poll_in_turn(asking: _Asking, group: Sequence[Feed], round_: _Round) -> None:
     """Poll the feeds of a domain; none after its server has asked to be left alone."""
-    held: int | None = None
     for feed in group:
+        held = asking.turns.held_until(feed.domain)
         if held is not None:
             round_.held[feed.key] = held
             continue
         asking.busy.add(feed.domain)
-        answer = await asking.ask(feed)
-        held = answer.held_until
-        round_.add(answer)
+        round_.add(await asking.ask(feed))
 
 
 # -- Asking --------------------------------------------------------------------------------
@@ -263,6 +278,8 @@ class Answer:
     """What asking a feed came to, before anything of it is kept.
 
     `before` is the feed as it was asked, `after` as it is to be; `size` are the bytes of its body.
+    `holds` is the domain that wants to be left alone until `held_until`; if it is empty, that long
+    the feed itself was put off.
     """
 
     before: Feed
@@ -270,7 +287,12 @@ class Answer:
     at: int
     parsed: ParsedFeed | None = None
     held_until: int | None = None
+    holds: str = ""
     size: int = 0
+
+    @property
+    def is_put_off(self) -> bool:
+        return self.held_until is not None and not self.holds
 
 
 @dataclass(slots=True)
@@ -282,6 +304,12 @@ class _Asking:
     busy: set[str] = field(default_factory=set)
     claimed: set[str] = field(default_factory=set)
     room: Room = field(default_factory=lambda: Room(IN_FLIGHT))
+    turns: Turns = field(init=False)
+    settings: Settings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.turns = Turns(self.fetching.clock)
+        self.settings = replace(self.fetching.settings, turn=self.turns.of)
 
     async def ask(self, feed: Feed) -> Answer:
         """Ask a feed whose domain is busy with it, and free it again."""
@@ -299,11 +327,17 @@ class _Asking:
                 return Answer(feed, after, now, parsed, size=size)
             case Gone():
                 return Answer(feed, lifecycle.gone(feed, now), now)
+            case PutOff(seconds):
+                after = lifecycle.put_off(feed, seconds, now, quick)
+                return Answer(feed, after, now, held_until=after.next_poll)
             case Failed():
                 fail = lifecycle.refused if lifecycle.is_ours(feed, outcome) else lifecycle.failed
                 after = fail(feed, outcome, now, quick)
                 held = None if quick else lifecycle.held_until(outcome, now)
-                return Answer(feed, after, now, held_until=held)
+                holds = outcome.domain or domain
+                if held is not None:
+                    self.turns.hold(holds, held)
+                return Answer(feed, after, now, held_until=held, holds=holds)
 
     def release(self, answers: Iterable[Answer]) -> None:
         """Forget the addresses that feeds have got: the table has them."""
@@ -314,17 +348,10 @@ class _Asking:
     ) -> tuple[Feed, Outcome, ParsedFeed | None]:
         """The feed at the first of the addresses announced in its place that is a feed."""
         for there in lifecycle.announced(feed, failure):
-            elsewhere = there.domain != feed.domain
-            followed = self.feeds.is_followed(there.url, besides=feed) or there.url in self.claimed
-            if followed or (elsewhere and there.domain in self.busy):
+            if self.feeds.is_followed(there.url, besides=feed) or there.url in self.claimed:
                 continue
-            self.busy.add(there.domain)
             self.claimed.add(there.url)
-            try:
-                outcome, parsed = await self._asked(there, now)
-            finally:
-                if elsewhere:
-                    self.busy.discard(there.domain)
+            outcome, parsed = await self._asked(there, now)
             if parsed is not None:
                 return there, outcome, parsed
             self.claimed.discard(there.url)
@@ -336,7 +363,7 @@ class _Asking:
             return lifecycle.SECRET_LOST, None
         try:
             async with self.room.of(USUAL) as take:
-                outcome = await fetch(feed.request, now=now, settings=self.fetching.settings)
+                outcome = await fetch(feed.request, now=now, settings=self.settings)
                 if not isinstance(outcome, Fetched):
                     return outcome, None
                 take(len(outcome.body))
@@ -401,11 +428,11 @@ def _take(feeds: Feeds, spool: Spool, answers: Sequence[Answer], now: int) -> li
     segment = _append(feeds, spool, by_time(found), now)
     reached("spooled")
     after = _settled(feeds, [answer.after for answer in answers])
-    holds = {a.after.domain: a.held_until for a in answers if a.held_until is not None}
+    holds = {a.holds: a.held_until for a in answers if a.holds and a.held_until is not None}
     feeds.record_all(after, found, segment, holds)
     new = {one.feed: len(one.documents) for one in found}
     return [
-        Polled(feed, new.get(feed.key, 0), answer.held_until)
+        Polled(feed, new.get(feed.key, 0), answer.held_until, asked=not answer.is_put_off)
         for feed, answer in zip(after, answers, strict=True)
     ]
 

@@ -4,6 +4,7 @@
     failed      back-off: the interval doubles with each failure, up to a day
     refused     it is we who do not ask: its address is private, or its port unusual; no back-off
     gone        410: nobody asks again, unless told to
+    put_off     a server to which it is redirected must not be asked now: no back-off
 
 A permanent redirect (301, 308) becomes the feed's address after `MOVES` good
 answers at the same target in a row: one mistake of a server must not move a
@@ -106,6 +107,13 @@ def gone(feed: Feed, now: int) -> Feed:
     message = "the server says that the feed is gone (410)"
     ended = replace(feed, polled=now, gone=True, code="fetch_gone", error=message)
     return replace(ended, failures=feed.failures + 1, failing_since=since)
+
+
+def put_off(feed: Feed, seconds: int, now: int, quick: bool = False) -> Feed:
+    """Return a feed that was not asked to the end, because a server is to be left alone."""
+    policy = Policy(base=_PAUSE, floor=_PAUSE)
+    later = next_poll(feed.key, now, Wishes(retry_after=seconds), policy)
+    return replace(feed, next_poll=now + feed.every * SECOND if quick else later)
 
 
 # -- Moving --------------------------------------------------------------------------------

@@ -152,8 +152,25 @@ def _to_6(run: Run) -> None:
     """Change no table: endpoints may wait to be confirmed, which no release before knows."""
 
 
+_ITEM_COLUMNS = {
+    "first_name": "UBIGINT",
+    "all_names": "UBIGINT",
+    "time_from": "VARCHAR",
+    "clipped": "BOOLEAN",
+    "written": "VARCHAR",
+}
+
+
 def _to_7(run: Run) -> None:
-    """Change no table: rows of R_T may not be written yet, which no release before makes again."""
+    """Make room for what items are called and whence their times are; answers to come say it.
+
+    From now on rows of R_T may not be written yet, which no release before makes again.
+    """
+    if run(
+        "SELECT 1 FROM duckdb_tables() WHERE (schema_name, table_name) = ('state', 'feed_item')"
+    ):
+        for name, kind in _ITEM_COLUMNS.items():
+            run(f"ALTER TABLE state.feed_item ADD COLUMN {name} {kind}")
 
 
 COUNTS_FROM = 3

@@ -15,12 +15,14 @@ of last month late.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from feeds.documents import Document
+from feeds.identity import identify
 from feeds.items import Item
 from xscl.feed import Feed
 
@@ -42,7 +44,10 @@ class Seen:
     """What is remembered of an item: the hash of its latest content, and how often it changed.
 
     `skipped` counts the changes that were not passed on; `left` is when the item was missing from
-    the feed's answer first, None while it is there.  `rule` is that of its identity, if known.
+    the feed's answer first, None while it is there.  `rule` is that of its identity, `first_name`
+    and `all_names` stand for what its latest entry is called (`feeds.identity`), if known.  The
+    last three tell of its latest time: whence it is, whether it lay ahead and was clipped, and what
+    the publisher wrote of it, if that could not be taken as it is.
     """
 
     hash: bytes = b""
@@ -50,6 +55,11 @@ class Seen:
     skipped: int = 0
     left: int | None = None
     rule: str = field(default="", compare=False)
+    first_name: int | None = None
+    all_names: int | None = None
+    time_from: str | None = None
+    clipped: bool = False
+    written: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +79,25 @@ def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, Seen], now: int) 
     """
     known = dict(seen)
     documents: list[Document] = []
+    hash_of = functools.cache(item_hash)  # most items are looked at twice
+    items = _identified(items, seen, hash_of)
     oldest_first = list(reversed(items))  # where times are equal: feeds begin with the newest
     oldest_first.sort(key=lambda item: item.timestamp)
     for item in oldest_first:
-        digest = item_hash(item.canonical)
+        digest = hash_of(item.canonical)
         before = known.get(item.identity, Seen())
         if digest == before.hash:
+            known[item.identity] = _named(before, item)
             continue
         passed = before.versions < VERSIONS
         known[item.identity] = replace(
-            before,
+            _named(before, item),
             hash=digest,
             versions=before.versions + passed,
             skipped=before.skipped + (not passed),
-            rule=item.rule,
+            time_from=item.time_from,
+            clipped=item.clipped,
+            written=item.written,
         )
         if passed:
             documents.append(_document(feed, item))
@@ -94,6 +109,27 @@ def news(feed: Feed, items: Sequence[Item], seen: Mapping[str, Seen], now: int) 
         if seen.get(name) != row and name not in forgotten
     )
     return News(feed.key, tuple(documents), changed, tuple(forgotten))
+
+
+def _identified(
+    items: Sequence[Item], seen: Mapping[str, Seen], hash_of: Callable[[bytes], bytes]
+) -> list[Item]:
+    """Return the items under the names by which they are known."""
+
+    def same(at: int, name: str) -> bool:
+        return hash_of(items[at].known_as(name).canonical) == seen[name].hash
+
+    identities = identify([item.names for item in items], seen, same)
+    return [item.known_as(name) for item, name in zip(items, identities, strict=True)]
+
+
+def _named(row: Seen, item: Item) -> Seen:
+    """Return what is remembered of an item with what its latest entry is called."""
+    names = (item.names.first_name, item.names.all_names)
+    if (row.first_name, row.all_names) == names:
+        return row
+    rule = row.rule or item.rule
+    return replace(row, rule=rule, first_name=names[0], all_names=names[1])
 
 
 def _mark(known: dict[str, Seen], shown: set[str], now: int) -> None:

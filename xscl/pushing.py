@@ -16,7 +16,7 @@ from feeds.documents import Document
 from feeds.faultpoints import reached
 from xscl.assembly import Assembly
 from xscl.collector import paused
-from xscl.documents import Accepted, Origin, check
+from xscl.documents import Accepted, Origin, Refusal, check
 from xscl.ledger import Batch, Beat
 from xscl.matches import Matches
 from xscl.pace import Laps
@@ -81,6 +81,12 @@ class Pushing(Assembly):
         laps.end("commit")
         self.pace.count(len(accepted), self._results)
         return matches
+
+    def refuse(self, refused: Sequence[Refusal]) -> None:
+        """Record in `rejected` what others read and found to be no document, committed."""
+        if refused:
+            with self._changing():
+                self._documents.refuse(refused)
 
     def _take(
         self,

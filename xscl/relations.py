@@ -72,7 +72,9 @@ CREATE OR REPLACE TEMP VIEW R_R AS
 CREATE OR REPLACE TEMP VIEW R_sub AS
     SELECT name AS subscription, template, qid FROM state.subscription;
 CREATE OR REPLACE TEMP VIEW rejected AS
-    SELECT stream, id, reason, line, "column", message, clock AS timestamp FROM state.rejected;
+    SELECT stream, id, reason, line, "column", message, clock AS timestamp, sha256,
+        coalesce(TRY(decode(beginning)), beginning::VARCHAR) AS beginning
+    FROM state.rejected;
 CREATE OR REPLACE TEMP VIEW documents AS
     SELECT id, streams, ts AS timestamp, version, history, origin, {PUBLISHED} AS published
     FROM state.document;
@@ -133,7 +135,7 @@ PUBLIC = {
     "matches": "the matches that are kept, in the order of their positions",
     "subscriptions": "what is subscribed to",
     "late": "documents that came late, and which subscriptions may have missed them",
-    "rejected": "documents that were not taken, and why",
+    "rejected": "documents that were not taken, why, and how they begin",
     "watermarks": "for each stream how far its time has come",
     "R_bin": "witnesses that may still be joined: nodes of two adjacent variables",
     "R_doc": "the string values of nodes in R_bin",

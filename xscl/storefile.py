@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xscl.claim import Claim
+from xscl.errors import StoreError
 from xscl.mark import NEW, UNFINISHED, Mark, Seen, mark_path, read_mark, write_mark
 from xscl.storeerrors import BackupError, StoreWentBack
 
@@ -37,12 +38,17 @@ class Part:
 
 
 class StoreFile:
-    """The claim to a store's database, and its mark.
+    """The claim to a store's database, and its mark; raises StoreError without a directory for it.
 
     `resting` is held while the files are copied: then no checkpoint is made.
     """
 
     def __init__(self, path: Path) -> None:
+        if not path.parent.is_dir():
+            raise StoreError(
+                f"the store {path} cannot be made: there is no directory {path.parent}",
+                hint="make the directory first",
+            )
         self.path = path
         self.claim = Claim(path)
         self.mark: Mark | None = None

@@ -23,15 +23,19 @@ from feeds.discovery import discover, is_html
 from feeds.errors import MalformedDocument
 from feeds.fetch import (
     CONTACT,
+    DEFAULT,
     UNCONDITIONAL,
     Cache,
     Failed,
     FeedState,
     Fetched,
     Gone,
+    Later,
     NotModified,
     Outcome,
+    PutOff,
     Settings,
+    Turn,
     _headers,
     fetch,
 )
@@ -95,13 +99,14 @@ def poll(
     seconds: float = 10,
     largest: int = 10_000_000,
     contact: str = CONTACT,
+    turn: Turn = DEFAULT.turn,
 ) -> tuple[Outcome, Server]:
     """The outcome of a poll of `/feed` on a server with the script."""
 
     async def run() -> tuple[Outcome, Server]:
         async with serving(script) as server:
             allowed = frozenset({server.address})
-            settings = Settings(seconds, largest, allowed, contact=contact)
+            settings = Settings(seconds, largest, allowed, contact=contact, turn=turn)
             asked = state or FeedState(f"http://{server.address}/feed")
             return await fetch(asked, now=NOW, settings=settings), server
 
@@ -642,3 +647,35 @@ def headers_of(asked: str, state: FeedState) -> list[tuple[bytes, bytes]]:
     target = asyncio.run(check(asked, frozenset({"a.example:8080"}), public))
     assert isinstance(target, Target)
     return _headers(target, state, asked, CONTACT)
+
+
+def test_each_hop_has_a_turn_of_its_own_and_waiting_for_it_is_not_the_servers_fault() -> None:
+    turns: list[str] = []
+
+    @asynccontextmanager
+    async def turn(domain: str) -> AsyncIterator[None]:
+        await asyncio.sleep(0.6)
+        turns.append(f"{domain} begins")
+        yield
+        turns.append(f"{domain} ends")
+
+    async def script(head: bytes, writer: asyncio.StreamWriter) -> None:
+        if b" /there " in head:
+            await answering(FEED)(head, writer)
+        else:
+            await answering(b"", "Location: /there", status="302 Found")(head, writer)
+
+    outcome, _ = poll(script, seconds=1, turn=turn)
+    assert fetched(outcome).body == FEED
+    assert turns == ["127.0.0.1 begins", "127.0.0.1 ends"] * 2
+
+
+def test_f11_a_domain_that_is_to_be_left_alone_is_not_asked() -> None:
+    @asynccontextmanager
+    async def turn(domain: str) -> AsyncIterator[None]:
+        raise Later(77)
+        yield
+
+    outcome, server = poll(answering(FEED), turn=turn)
+    assert outcome == PutOff(77)
+    assert server.requests == []

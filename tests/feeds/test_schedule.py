@@ -62,6 +62,24 @@ def test_jitter_spreads_feeds_and_is_fixed_for_each() -> None:
         assert sum(tenth * 36 <= each < tenth * 36 + 36 for each in late) < 200
 
 
+@pytest.mark.parametrize("wishes", [Wishes(ttl=24 * HOUR), Wishes(errors=6), Wishes(ttl=23 * HOUR)])
+def test_jitter_spreads_feeds_at_the_longest_interval_too(wishes: Wishes) -> None:
+    times = [next_poll(f"http://example.org/{n}", NOW, wishes) for n in range(1_000)]
+    late = [(time - NOW) / 1e6 / HOUR for time in times]
+    assert min(late) >= 24 / 1.1
+    assert max(late) <= 24
+    for tenth in range(10):
+        begin = 24 / 1.1 + tenth * (24 - 24 / 1.1) / 10
+        assert sum(begin <= each < begin + (24 - 24 / 1.1) / 10 for each in late) < 200
+
+
+@pytest.mark.parametrize("hours", [23, 24])
+def test_f11_jitter_brings_no_feed_before_the_time_that_its_server_asked_for(hours: int) -> None:
+    wishes = Wishes(retry_after=hours * HOUR, errors=1)
+    times = [next_poll(f"http://example.org/{n}", NOW, wishes) for n in range(100)]
+    assert min(times) >= NOW + hours * HOUR * 1_000_000
+
+
 SECONDS = st.none() | st.integers(-(10**12), 10**12)
 
 

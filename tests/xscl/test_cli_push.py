@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import zipfile
 from pathlib import Path
@@ -96,6 +97,33 @@ def test_what_cannot_be_read_is_told_and_disturbs_no_other() -> None:
     assert "(line 1, column " in done.stderr
     again = answer("all.jsonl", "none.xml", "--stream", "blogs")
     assert (again["documents"], again["new"], again["not_read"]) == (2, 0, 2)
+
+
+def test_what_cannot_be_read_is_a_row_of_rejected() -> None:
+    """Told once, however often it is pushed: reason, place, hash and how it begins."""
+    texts = {"none.xml": "no XML at all", "lines.jsonl": '{"xml": "<a/>"}\n{"xml": 3}\n{"xml\n'}
+    for name, text in texts.items():
+        Path(name).write_text(text)
+    lines("ahead.jsonl", {**book("b9", "X", 1), "timestamp": "2999-01-01T00:00:00Z"})
+    lines("long.jsonl", {**book("b8", "X", 1), "xml": "<b>z" + "é" * 1_000})
+    for _ in range(2):
+        called("push", *texts, "ahead.jsonl", "long.jsonl", "missing.xml", "--stream", "blogs")
+    query = "SELECT * EXCLUDE (timestamp) FROM rejected ORDER BY id"
+    rows = json.loads(called("sql", query, "--format", "json").stdout)
+    here = f"{Path.cwd()}/"
+    assert [
+        (row["stream"], row["id"].removeprefix(here), row["reason"], row["line"], row["column"])
+        for row in rows
+    ] == [
+        ("blogs", "lines.jsonl:2", "json_value", 2, 1),
+        ("blogs", "lines.jsonl:3", "json_syntax", 3, 6),
+        ("blogs", "none.xml", "xml_syntax", 1, 1),
+        ("books", "b8", "xml_syntax", 1, 1_005),
+        ("books", "b9", "future", None, None),
+    ]
+    assert rows[2]["sha256"] == hashlib.sha256(b"no XML at all").hexdigest()
+    assert [row["beginning"] for row in rows[1:3]] == ['{"xml\n', "no XML at all"]
+    assert rows[3]["beginning"] == "<b>z" + "é" * 510
 
 
 def test_a_file_is_one_document_however_it_is_named(folder: Path) -> None:

@@ -40,7 +40,7 @@ def test_a_failure_doubles_the_interval_and_an_answer_forgets_it() -> None:
         waits.append((feed.next_poll - (feed.polled or 0)) / HOUR)
     for wait, hours in zip(waits, (2, 4, 8, 16), strict=False):
         assert hours <= wait <= 1.1 * hours  # with its jitter
-    assert waits[4:] == [24, 24, 24]
+    assert all(24 / 1.1 <= wait <= 24 for wait in waits[4:])
     assert feed.failing_since == 0
     healthy = well(feed, feed.next_poll)
     assert (healthy.failures, healthy.failing_since, healthy.error, healthy.code) == (

@@ -76,7 +76,7 @@ def test_items_of_long_ago_leave_the_table(tmp_path: Path, monkeypatch: pytest.M
             assert place.poll()[0].new == 10
         items = place.feeds.items(feed)
         assert set(items) == {f"i{number}" for number in range(60, 90)}
-        assert place.feeds.counts()[feed.key] == Count(30, 30, 0)
+        assert place.feeds.counts()[feed.key] == Count(30, 30, 0, undated=30)
 
 
 def test_edits_that_are_not_passed_on_are_counted(tmp_path: Path) -> None:
@@ -100,3 +100,27 @@ def test_an_item_of_two_versions_in_one_answer_has_the_last_one_as_latest() -> N
     feed = replace(FEED, polls=0)
     found = news(feed, parse_feed(rss("one", "one"), seen_at=1).items, {}, 1)
     assert [row.versions for _, row in found.items] == [1]
+
+
+def test_f9_a_time_that_was_clipped_or_guessed_is_seen(tmp_path: Path) -> None:
+    written = {"ahead": "2100-01-01", "past": "2013-03-19", "vague": "soon"}
+    items = "".join(
+        f"<item><guid>{guid}</guid><pubDate>{date}</pubDate></item>"
+        for guid, date in written.items()
+    )
+    body = f'<rss version="2.0"><channel><title>S</title>{items}</channel></rss>'.encode()
+    with serving() as server, placed(tmp_path, server) as place:
+        server.says("/f", reply(body), reply(body.replace(b"2100", b"2101")))
+        feed = place.follow(server.url("/f"))
+        for _ in range(2):
+            place.poll()
+            listed = place.listed(feed)
+            assert (listed["items"], listed["clipped"], listed["undated"]) == (3, 1, 1)
+            told = place.engine.sql(
+                "SELECT identity, time_from, clipped, written FROM state.feed_item ORDER BY 1"
+            ).to_pylist()
+            assert [tuple(row.values()) for row in told] == [
+                ("ahead", "published", True, "2100-01-01"),
+                ("past", "published", False, None),
+                ("vague", "seen_at", False, "soon"),
+            ]

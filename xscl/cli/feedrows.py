@@ -50,6 +50,8 @@ def row(feed: Feed, counts: Mapping[str, Count]) -> Row:
         "items": count.items,
         "versions": count.versions,
         "skipped": count.skipped,
+        "clipped": count.clipped,
+        "undated": count.undated,
         "added": _told(feed.added),
         "polled": _told(feed.polled),
         "next_poll": None if feed.gone else _told(feed.next_poll),
@@ -74,8 +76,19 @@ def told(answer: Mapping[str, Any]) -> Row:
 
 _NAMES = (
     *("url", "key", "stream", "tags", "title", "site_url", "format", "quality", "every"),
-    *("lateness", "ttl", "headers", "state", "items", "versions", "skipped", "added", "polled"),
-    *("next_poll", "polls", "failures", "failing_since", "code", "error", "note", "moved_to"),
+    *("lateness", "ttl", "headers", "state", "items", "versions", "skipped", "clipped", "undated"),
+    *(
+        "added",
+        "polled",
+        "next_poll",
+        "polls",
+        "failures",
+        "failing_since",
+        "code",
+        "error",
+        "note",
+        "moved_to",
+    ),
 )
 
 

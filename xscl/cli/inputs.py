@@ -24,10 +24,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The documents of all inputs, sorted by time and id, and how much could not be read."""
+    """The documents of all inputs, sorted by time and id, and what could not be read."""
 
     documents: tuple[Document, ...]
-    refused: int
+    refused: tuple[Rejected, ...]
 
 
 def sources(
@@ -66,20 +66,20 @@ def sources(
 def load(
     found: Sequence[Source], at: int | None, *, native: bool, qualified: bool = False
 ) -> Loaded:
-    """Return the documents of the inputs; what cannot be read is reported and counted.
+    """Return the documents of the inputs; what cannot be read is reported.
 
     Ids that are made of paths hold among several inputs, or, `qualified`, for good.
     """
     documents: list[Document] = []
-    refused = 0
+    refused: list[Rejected] = []
     for each in tracked(_read(found, at, native, qualified or len(found) > 1), "reading"):
         if isinstance(each, Rejected):
-            refused += 1
+            refused.append(each)
             complain(_report(each))
         else:
             documents.append(each)
     documents.sort(key=lambda document: (document.timestamp, document.id))
-    return Loaded(tuple(documents), refused)
+    return Loaded(tuple(documents), tuple(refused))
 
 
 def _read(

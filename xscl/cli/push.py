@@ -11,13 +11,14 @@ import typer
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
+from feeds.files import Rejected
 from feeds.spool import Spool
 from xscl.cli.inputs import Source, instant, load
 from xscl.cli.options import DATA, At, Data, Json, Native, Token, Url, home
 from xscl.cli.output import Misuse, complain, say, say_json, tracked
 from xscl.cli.remote import Remote, place, reached
 from xscl.cli.telling import Heard, latest, sink, told_since
-from xscl.documents import check
+from xscl.documents import Refusal, check
 from xscl.engine import Engine
 from xscl.errors import DocumentError
 from xscl.followed import ticks
@@ -61,23 +62,32 @@ def push(
     found = [Source(path.absolute(), tuple(dict.fromkeys(stream))) for path in inputs]
     moment = None if at is None else instant(at)
     loaded = load(found, moment, native=native, qualified=True)
-    documents = list(_fine(loaded.documents))
-    not_read = loaded.refused + len(loaded.documents) - len(documents)
+    documents, wrong = _judged(loaded.documents)
+    not_read = len(loaded.refused) + len(wrong)
     service = reached(data, url, token)
     if service is not None:
         with service:
             _send(service, documents, not_read, as_json=as_json)
     else:
-        _take(home(data), documents, not_read, as_json=as_json)
+        wrong += [_refused(each) for each in loaded.refused if each.body is not None]
+        _take(home(data), documents, wrong, not_read, as_json=as_json)
     if not documents:
         raise typer.Exit(1)
 
 
-def _take(at: Home, documents: Sequence[Document], not_read: int, *, as_json: bool) -> None:
+def _take(
+    at: Home,
+    documents: Sequence[Document],
+    wrong: Sequence[Refusal],
+    not_read: int,
+    *,
+    as_json: bool,
+) -> None:
     """Take documents into a data directory that nobody else uses, and tell the matches."""
     heard = Heard(as_json)
     with at.hold("push"), Engine(at.database) as engine, Spool(at.spool) as spool:
         engine.retain(asked(engine.retention))
+        engine.refuse(wrong)
         before = _counted(engine)
         for part in _parts(documents):
             spool.append(part, ticks())
@@ -139,9 +149,11 @@ def _say(counts: Mapping[str, int | None], matches: int) -> None:
         )
 
 
-def _fine(documents: Sequence[Document]) -> Iterator[Document]:
-    """Yield the documents that can be taken, and say what is wrong with the others."""
+def _judged(documents: Sequence[Document]) -> tuple[list[Document], list[Refusal]]:
+    """Return the documents that can be taken, and the others, of which it says what is wrong."""
     latest = ticks() + DAY
+    fine: list[Document] = []
+    wrong: list[Refusal] = []
     for document in documents:
         try:
             check([document])
@@ -154,8 +166,17 @@ def _fine(documents: Sequence[Document]) -> Iterator[Document]:
         except (MalformedDocument, DocumentError) as error:
             place = f" (line {error.line}, column {error.column})" if error.line else ""
             complain(f"not read: {document.id}: {error.message}{place}")
+            wrong.append((document, error))
         else:
-            yield document
+            fine.append(document)
+    return fine, wrong
+
+
+def _refused(found: Rejected) -> Refusal:
+    """Return what was read and is no document as one that cannot be taken, and why."""
+    code, _, message = found.reason.partition(": ")
+    error = DocumentError(message, reason_code=code, line=found.line, column=found.column)
+    return Document(found.stream, found.id, 0, found.body or b""), error
 
 
 def _parts(documents: Sequence[Document]) -> Iterator[list[Document]]:

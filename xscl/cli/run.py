@@ -129,7 +129,7 @@ def run(
         refused = _report_refused(engine)
     if not matched:
         complain(f"no match among {len(loaded.documents)} documents")
-    not_read = loaded.refused + refused
+    not_read = len(loaded.refused) + refused
     _judge(len(loaded.documents) - refused, not_read, strict=strict)
 
 

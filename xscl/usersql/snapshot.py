@@ -132,7 +132,7 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
         ),
         "rejected": store.arrow(
             f"SELECT {viewer.shown('stream')} AS stream, {viewer.shown('id')} AS id, reason, line,"
-            ' "column", message, clock FROM state.rejected'
+            ' "column", message, clock, sha256, beginning FROM state.rejected'
             f" WHERE {viewer.visible(_NOBODYS)}"
         ),
         "late": store.arrow("SELECT * FROM state.late"),

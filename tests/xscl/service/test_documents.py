@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 import time
 
@@ -92,6 +93,23 @@ def test_what_cannot_be_read_is_refused(operator: httpx.Client, body: bytes, rea
     assert found.startswith("xml_")
     assert found == reason
     assert CANARY not in answer.text
+
+
+def test_what_cannot_be_read_is_listed_as_rejected(
+    alice: httpx.Client,
+) -> None:
+    sent = alice.post("/v1/documents/wrong?id=w1", content="<a>é".encode() + b"z" * 2_000)
+    assert code(sent) == (422, "xml_syntax")
+
+    def kept() -> list[dict[str, object]]:
+        return [one for one in ok(alice.get("/v1/rejected"))["items"] if one["id"] == "w1"]
+
+    eventually(lambda: bool(kept()))
+    (row,) = kept()
+    assert (row["stream"], row["reason"], row["line"]) == ("wrong", "xml_syntax", 1)
+    assert row["sha256"] == hashlib.sha256("<a>é".encode() + b"z" * 2_000).hexdigest()
+    assert str(row["beginning"]).startswith("<a>éz")
+    assert "wrong" not in [one["name"] for one in ok(alice.get("/v1/streams"))["items"]]
 
 
 def test_times(operator: httpx.Client, alice: httpx.Client) -> None:

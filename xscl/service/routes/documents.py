@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Annotated
 
@@ -11,8 +12,9 @@ from pydantic import BaseModel, Field
 from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
+from feeds.errors import MalformedDocument
 from xscl.documents import check
-from xscl.errors import DocumentError
+from xscl.errors import DocumentError, XsclError
 from xscl.feed import EVERYTHING
 from xscl.followed import ticks
 from xscl.instants import ticks_of_time
@@ -109,7 +111,7 @@ def take(
     given = name or secrets.token_hex(16)
     moment = _moment(who, time)
     document = Document(known, who.qualify(given), moment, xml, origin=who.name)
-    check([document])
+    _check(here, who, document)
     here.usage.refuse_many_matches(who)
     here.usage.do(who, 1)
     here.accounts.claim(THE_OPERATOR if who.is_operator else who, stream)
@@ -117,6 +119,19 @@ def take(
         here.engine.make_live(known)
     here.intake.bring([document])
     return Taken(id=given, stream=stream, timestamp=moment)
+
+
+def _check(here: Installation, who: Account, document: Document) -> None:
+    """Raise for what cannot be read; the engine, to which it goes too, keeps how it begins."""
+    try:
+        check([document])
+    except MalformedDocument:
+        with suppress(
+            XsclError
+        ):  # it is told what is wrong, whether there is room to keep it or not
+            here.usage.do(who, 1)
+            here.intake.bring([document])
+        raise
 
 
 def _stream(here: Installation, who: Account, stream: str) -> str:

@@ -114,6 +114,12 @@ class Shown(BaseModel):
     items: int = Field(description="How many items are known.", examples=[40])
     versions: int = Field(description="How many versions of them.", examples=[42])
     skipped: int = Field(description="Versions that were too many, and not taken in.", examples=[0])
+    clipped: int = Field(
+        description="Items whose time lay ahead: they have that of the poll instead.", examples=[0]
+    )
+    undated: int = Field(
+        description="Items without a time that could be read, likewise.", examples=[0]
+    )
     added: Moment = Field(description="When it was followed.", examples=["2026-03-01T12:00:00Z"])
     polled: Moment | None = Field(
         description="When it was asked last.", examples=["2026-03-01T12:00:00Z"]
@@ -374,6 +380,8 @@ def _shown(
             "items": count.items,
             "versions": count.versions,
             "skipped": count.skipped,
+            "clipped": count.clipped,
+            "undated": count.undated,
             "next_poll": None if feed.gone else feed.next_poll,
             "error": None if feed.error is None else who.shown(feed.error),
             "note": None if feed.note is None else who.shown(feed.note),
