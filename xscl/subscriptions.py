@@ -203,6 +203,8 @@ class Subscriptions:
             del self.by_qid[subscription.qid]
             self._store.fetch("DELETE FROM state.result WHERE qid = ?", [subscription.qid])
         self._store.fetch("DELETE FROM state.subscription WHERE number = ?", [subscription.number])
+        if subscription.number == self._next - 1:  # nobody has its number again
+            self._store.set_meta(subscriptions=self._next - 1)
         self._forget_deliveries(name)
 
     def _forget_deliveries(self, name: str) -> None:
@@ -325,7 +327,7 @@ class Subscriptions:
             self._know(_from_row(*row))
         uses = Counter(one.qid for one in self if one.template)
         self._registry.load(uses.items())
-        self._next = max((s.number for s in self), default=0) + 1
+        self._next = max(self._store.meta("subscriptions"), *(s.number for s in self), 0) + 1
 
 
 def _from_row(

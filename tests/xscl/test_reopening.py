@@ -111,6 +111,17 @@ def test_it_opens_again_as_it_was(actions: list[tuple[str, str]]) -> None:
         restarted.close()
 
 
+def test_nobody_has_the_number_of_one_who_is_gone(tmp_path: Path) -> None:
+    numbers = []
+    for name in ("one to P", "cel filter", "or", "or"):
+        with prepared(tmp_path / "state.duckdb") as engine:
+            act(engine, ("subscribe", name), 0)
+            (subscription,) = engine.subscriptions
+            numbers.append(subscription.number)
+            engine.unsubscribe(name)
+    assert sorted(set(numbers)) == numbers
+
+
 @pytest.mark.parametrize(
     "fail",
     [
