@@ -66,7 +66,7 @@ def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:
     return qid, one.ts, one.docs, one.nodes, one.start, one.first, values
 
 
-_CODEC = Codec([AttributeType(Composite, json.dumps, _composite)])
+CODEC = Codec([AttributeType(Composite, json.dumps, _composite)])
 _STREAMS = "streams"
 
 
@@ -108,7 +108,7 @@ class Network:
             exact=True,
             journal=journal,
         )
-        self._entries = Entries(self.core.plan, journal, _CODEC)
+        self._entries = Entries(self.core.plan, journal, CODEC)
         self.core.clock.now = documents.clock
         plan = self.core.plan
         self._records = Records(self.core.clock)
@@ -442,9 +442,12 @@ class Network:
 
     def restore(self, entries: Iterable[Entry]) -> None:
         """Take back what the operators of the same subscriptions kept."""
+        self._entries.restore(entries, self.positions())
+
+    def positions(self) -> Numbering:
+        """Return how a whole snapshot speaks of operators: by their positions."""
         held = [self._planned[name].held for name in self._ordered]
-        positions = Numbering(self.core.plan, [*held, *self.relational.held()])
-        self._entries.restore(entries, positions)
+        return Numbering(self.core.plan, [*held, *self.relational.held()])
 
     def _hold_streams(self) -> None:
         """Let what is kept speak of the streams of events that relational queries read."""

@@ -29,7 +29,7 @@ from cep_core.text import counted
 class Run:
     """A partial match: cells, times, the last component that is bound, and whether it was met."""
 
-    __slots__ = ("cells", "end", "first", "first_end", "flat", "met", "start", "state")
+    __slots__ = ("cells", "end", "first", "first_end", "met", "start", "state")
 
     def __init__(
         self, cells: Cells, start: int, end: int, first: int, first_end: int, state: int
@@ -41,7 +41,6 @@ class Run:
         self.first_end = first_end
         self.state = state
         self.met = False
-        self.flat: Row | None = None  # as one row, once somebody has asked for it
 
 
 class Runs(MOp):
@@ -296,9 +295,7 @@ class Runs(MOp):
         return next(iter(self.operators)).slot
 
     def _flat(self, run: Run) -> Row:
-        """Return a run as one row, always the same."""
-        if run.flat is not None:
-            return run.flat
+        """Return a run as one row."""
         values: list[Any] = []
         for component, cell in enumerate(run.cells):
             if not self._repeated[component]:
@@ -309,8 +306,7 @@ class Runs(MOp):
             known = self._transitions.accumulators[component]
             for one, value in zip(known, held, strict=True):
                 values += value if one.role == "AVG" else [value]
-        run.flat = (run.start, run.end, run.first, run.first_end, *values)
-        return run.flat
+        return (run.start, run.end, run.first, run.first_end, *values)
 
     def _cell(self, component: int, values: list[Any]) -> Any:
         """Return the cell of a component, and take it from the values of a run's row."""
