@@ -5,9 +5,9 @@ operators that a query holds.  All entries together say what a whole snapshot sa
 their numbers is that in which rows came.  Entries name operators by numbers that stay, which the
 entries of the queries say; those of a snapshot are positions, which move when a query leaves.
 
-States and lanes tell the journal what changes, so their entries cost what a batch touches.  The
-other m-ops that keep rows are compared with what they had kept, row by row, when their lane has
-passed an epoch: that costs 0.5 µs for each of their rows, but only what is new is written.
+States, aggregates and lanes tell the journal what changes, so their entries cost what a batch
+touches.  The other m-ops that keep rows are compared with what they had kept, row by row, when
+their lane has passed an epoch; of these, too, only what is new is written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any, NamedTuple, TypeAlias
 from cep_core.events import Row
 from cep_core.journal import Journal, Kept
 from cep_core.mop import MOp, Operator
-from cep_core.operators.state import State
 from cep_core.plan import Plan
 from cep_core.runtime import Lane
 from cep_core.snapshot import Codec, Data, Numbering, lanes_of, load_state, waiting_of
@@ -109,7 +108,7 @@ class Entries:
             for mop in self._compared.keys() - self._plan.mops.keys():
                 self._journal.drop(self._compared.pop(mop).values())
         for mop in self._plan.mops:
-            if type(mop).dump is MOp.dump or isinstance(mop, State):
+            if mop.journals or type(mop).dump is MOp.dump:
                 continue
             if replanned or mop.lane is None or mop.lane.changed:
                 self._compared[mop] = self._compared_with(self._compared.get(mop, {}), mop)
@@ -136,14 +135,14 @@ class Entries:
         if isinstance(keeper, Lane):
             waiting = waiting_of(keeper, thing, numbering, codec)
             return None if waiting is None else {"waiting": [waiting]}
-        if isinstance(keeper, State):
-            row, *rest = keeper.saved(thing, numbering.number)
-            return {"kept": [[codec.row(row), *rest]]}
         if isinstance(thing, Held):
             return {"held": [thing.holder, [operator.number for operator in thing.operators]]}
         if isinstance(thing, Lanes):
             return {"lanes": thing.closed}
-        return {"kept": [[codec.row(thing.row), *thing.rest]]}
+        if isinstance(thing, Saved):
+            return {"kept": [[codec.row(thing.row), *thing.rest]]}
+        row, *rest = keeper.saved(thing, numbering.number)
+        return {"kept": [[codec.row(row), *rest]]}
 
     # -- Reading ---------------------------------------------------------------------------
 

@@ -84,6 +84,7 @@ class MOp(ABC):
     kind: ClassVar[str] = ""
     single: ClassVar[bool] = False  # whether its rows are single events if its inputs' are
     joins: ClassVar[bool] = False  # whether its rows are made of several events in any order
+    journals: ClassVar[bool] = False  # whether it tells its lane's journal what it keeps
     lane: Lane | None = None
 
     def __init__(self, first: Wanted, number: int) -> None:

@@ -30,6 +30,8 @@ Instance = tuple[Row, Members]
 class State(MOp):
     """Instances of one filter predicate; `match` gets each right row that may concern them."""
 
+    journals = True
+
     def __init__(
         self, first: Wanted, number: int, filter: Definition, width: int | None, index: ActiveIndex
     ) -> None:
