@@ -34,6 +34,7 @@ from cep_core.explain import in_words
 from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Found
 from cep_core.intake import Intake
+from cep_core.journal import Unwritten
 from cep_core.mop import Operator
 from cep_core.operators.state import State
 from cep_core.options import Options
@@ -68,6 +69,7 @@ class Engine:
         types: Sequence[AttributeType] = (),
         builders: Mapping[str, Builder] | None = None,
         exact: bool = False,
+        journal: Unwritten | None = None,
     ) -> None:
         if type(ticks_per_second) is not int or ticks_per_second < 1:
             raise CepError(f"there is at least 1 tick per second, not {shown(ticks_per_second)}")
@@ -85,6 +87,7 @@ class Engine:
         self.plan = Plan(
             *(self.rules, self.options, self.clock, Shapes(self.functions), self._report_late),
             builders,
+            journal,
         )
         self._streams = Streams(self.plan, ticks_per_second)
         self._queries = Queries(

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
-from cep_core.channels import Channel, Members, Port, without_slot
+from cep_core.channels import Channel, Port, without_slot
 from cep_core.events import Row
 from cep_core.runtime import Lane
 
@@ -39,7 +39,8 @@ class Wanted(NamedTuple):
 class Operator:
     """A logical operator in the plan, and the stream that it puts out: a slot of a channel.
 
-    ``simple`` says that its rows are single events; ``joined`` that a join lies below.
+    ``simple`` says that its rows are single events; ``joined`` that a join lies below; ``number``
+    is what is written down of it says by which it is meant (0: nothing is).
     """
 
     __slots__ = (
@@ -48,6 +49,7 @@ class Operator:
         "joined",
         "lateness",
         "mop",
+        "number",
         "simple",
         "slot",
         "uses",
@@ -62,6 +64,7 @@ class Operator:
         self.slot = slot
         self.mop = mop
         self.uses = 0
+        self.number = 0
         inputs = wanted.inputs
         self.depth: int = 1 + max((one.depth for one in inputs), default=-1)
         single = mop is None or mop.single
@@ -81,6 +84,7 @@ class MOp(ABC):
     kind: ClassVar[str] = ""
     single: ClassVar[bool] = False  # whether its rows are single events if its inputs' are
     joins: ClassVar[bool] = False  # whether its rows are made of several events in any order
+    journals: ClassVar[bool] = False  # whether it tells its lane's journal what it keeps
     lane: Lane | None = None
 
     def __init__(self, first: Wanted, number: int) -> None:
@@ -162,13 +166,3 @@ class Wire:
     def ports(self) -> Iterator[tuple[Channel, Port]]:
         """Yield the channels with the ports that listen to them."""
         yield from self._ports.items()
-
-
-def remain(rows: list[tuple[Row, Members]], slot: int) -> list[tuple[Row, Members]]:
-    """Return instances without a slot; those of no other slot are gone."""
-    kept = []
-    for row, members in rows:
-        left = without_slot(members, slot)
-        if left is not None:
-            kept.append((row, left))
-    return kept

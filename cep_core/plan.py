@@ -13,6 +13,7 @@ from cep_core.channels import Channel
 from cep_core.errors import CepError
 from cep_core.events import Row
 from cep_core.graph import graph
+from cep_core.journal import Unwritten
 from cep_core.mop import MOp, Operator, Wanted
 from cep_core.operators.absence import Absence
 from cep_core.operators.active import ActiveIndex
@@ -46,8 +47,10 @@ class Plan:
         shapes: Shapes,
         late: Callable[[Row, int, object], None],
         builders: Mapping[str, Builder] | None = None,
+        journal: Unwritten | None = None,
     ) -> None:
         self.clock = clock
+        self.journal = Unwritten() if journal is None else journal
         self.batch = Batch(clock)
         self.shapes = shapes
         self.options = options
@@ -83,7 +86,8 @@ class Plan:
     def lane(self, lateness: int) -> Lane:
         """Return the lane of a lateness."""
         if lateness not in self.lanes:
-            self.lanes[lateness] = Lane(lateness, self.clock, self.batch, self._late)
+            parts = (self.clock, self.batch, self._late, self.journal)
+            self.lanes[lateness] = Lane(lateness, *parts)
             self.lanes[lateness].close(self.clock.now - lateness)
             self.lanes = dict(sorted(self.lanes.items()))
         return self.lanes[lateness]

@@ -19,6 +19,7 @@ from typing import Protocol, TypeAlias
 
 from cep_core.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.events import Row
+from cep_core.journal import Unwritten
 
 BEGINNING = -(1 << 62)
 END = 1 << 62
@@ -121,8 +122,10 @@ class Lane:
         clock: Clock,
         batch: Batch,
         late: Callable[[Row, int, object], None],
+        journal: Unwritten,
     ) -> None:
         self.lateness = lateness
+        self.journal = journal
         self.clock = clock
         self._batch = batch
         self.closed = BEGINNING  # epochs before it are closed
@@ -186,14 +189,16 @@ class Lane:
             self._late(row, watermark, port.mop)
         else:
             self.changed = True
-            waiting = self._rows.get(time)
-            if waiting is None:
-                self._rows[time] = [(port, row, members)]
+            waiting = (port, row, members)
+            self.journal.keep(self, waiting)
+            others = self._rows.get(time)
+            if others is None:
+                self._rows[time] = [waiting]
                 heappush(self._epochs, time)
                 if time < self.due:
                     self.due = time
             else:
-                waiting.append((port, row, members))
+                others.append(waiting)
 
     def close(self, watermark: int) -> None:
         """Process all epochs before the watermark, in order."""
@@ -242,7 +247,9 @@ class Lane:
         try:
             if self._epochs and self._epochs[0] == time:
                 heappop(self._epochs)
-                for port, row, members in self._rows.pop(time):
+                rows = self._rows.pop(time)
+                self.journal.drop(rows)
+                for port, row, members in rows:
                     try:
                         port.receive(row, members)
                     except Exception as fault:
@@ -298,11 +305,14 @@ class Lane:
         for time, rows in list(self._rows.items()):
             kept: list[Waiting] = []
             for waiting in rows:
-                members: Members | None = waiting[2]
-                if waiting[0] is port:
-                    members = left(waiting[2])
+                members = left(waiting[2]) if waiting[0] is port else waiting[2]
+                if members == waiting[2]:
+                    kept.append(waiting)
+                    continue
+                self.journal.drop((waiting,))
                 if members is not None:
                     kept.append((waiting[0], waiting[1], members))
+                    self.journal.keep(self, kept[-1])
             self._rows[time] = kept
 
     def drop(self, mop: object) -> None:

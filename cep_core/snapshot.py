@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import msgpack
 
@@ -21,6 +21,7 @@ from cep_core.mop import MOp, Operator
 from cep_core.operators.active import ActiveIndex
 from cep_core.operators.scan import SequenceScan
 from cep_core.plan import Plan
+from cep_core.runtime import Lane, Waiting
 
 VERSION = 3
 READ = (2, 3)  # version 2 has no rates of streams, and no tuples
@@ -164,7 +165,6 @@ class Numbering:
         for position, operator in enumerate(self._operators):
             self._positions.setdefault(operator, position)
         self._sources = plan.sources
-        self._names = {operator: name for name, operator in plan.sources.items()}
 
     def number(self, operator: Operator) -> int:
         """Return the position of an operator."""
@@ -172,7 +172,9 @@ class Numbering:
 
     def reference(self, operator: Operator) -> int | str:
         """Return the position of an operator, or the name of a base stream."""
-        return self._names.get(operator) or self._positions[operator]
+        if operator.mop is None:
+            return cast(str, operator.wanted.definition)
+        return self.number(operator)
 
     def operator(self, reference: int | str) -> Operator:
         """Return the operator at a position, or the base stream of a name."""
@@ -186,33 +188,44 @@ def state_of(plan: Plan, numbering: Numbering, codec: Codec) -> Data:
     kept = []
     for mop in plan.mops:
         kept += [[codec.row(row), *rest] for row, *rest in mop.dump(numbering.number)]
-    waiting = []
-    for lane in plan.lanes.values():
-        for port, row, members in lane.waiting():
-            slots, side = set(slots_of(members)), 0
-            if isinstance(port.mop, ActiveIndex):
-                target: Data = numbering.reference(port.mop.right)
-            elif port not in port.mop.waiting_ports():
-                continue  # what waits there makes no difference
-            else:
-                side = port.mop.waiting_ports().index(port)
-                target = [
-                    numbering.number(operator)
-                    for operator in port.mop.operators
-                    if operator.wanted.inputs[side].slot in slots
-                ]
-            waiting.append([lane.lateness, target, codec.row(row), *([side] if side else [])])
-    lanes = [[lane.lateness, lane.closed] for lane in plan.lanes.values()]
-    return {"kept": kept, "waiting": waiting, "lanes": lanes}
+    waiting = [
+        waiting_of(lane, one, numbering, codec)
+        for lane in plan.lanes.values()
+        for one in lane.waiting()
+    ]
+    return {"kept": kept, "waiting": list(filter(None, waiting)), "lanes": lanes_of(plan)}
+
+
+def waiting_of(lane: Lane, waiting: Waiting, numbering: Numbering, codec: Codec) -> Data:
+    """Return a row that waits for its epoch as data; None: it makes no difference."""
+    port, row, members = waiting
+    slots, side = set(slots_of(members)), 0
+    if isinstance(port.mop, ActiveIndex):
+        target: Data = numbering.reference(port.mop.right)
+    elif port not in port.mop.waiting_ports():
+        return None
+    else:
+        side = port.mop.waiting_ports().index(port)
+        target = [
+            numbering.number(operator)
+            for operator in port.mop.operators
+            if operator.wanted.inputs[side].slot in slots
+        ]
+    return [lane.lateness, target, codec.row(row), *([side] if side else [])]
+
+
+def lanes_of(plan: Plan) -> list[list[int]]:
+    """Return how far the lanes have come: (lateness, closed)."""
+    return [[lane.lateness, lane.closed] for lane in plan.lanes.values()]
 
 
 def load_state(plan: Plan, numbering: Numbering, data: Data) -> None:
-    """Give a plan of the same queries what another one kept."""
-    for lateness, closed in data["lanes"]:
+    """Give a plan of the same queries what another one kept, or a part of it."""
+    for lateness, closed in data.get("lanes", ()):
         lane = plan.lane(lateness)
         lane.closed = max(lane.closed, closed)
     scanned: dict[MOp, list[_Kept]] = {}
-    for values, numbers, *rest in data["kept"]:
+    for values, numbers, *rest in data.get("kept", ()):
         for mop, operators in _by_mop(numbering.operator(number) for number in numbers).items():
             if isinstance(mop, SequenceScan):
                 scanned.setdefault(mop, []).append((tuple(values), operators, rest[0]))
@@ -221,7 +234,7 @@ def load_state(plan: Plan, numbering: Numbering, data: Data) -> None:
     for mop, kept in scanned.items():
         for row, operators, component in _together(kept):
             mop.load(row, operators, component)
-    for lateness, target, values, *rest in data["waiting"]:
+    for lateness, target, values, *rest in data.get("waiting", ()):
         lane, row, side = plan.lane(lateness), tuple(values), rest[0] if rest else 0
         if isinstance(target, list):
             for mop, owned in _by_mop(numbering.operator(number) for number in target).items():

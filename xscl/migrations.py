@@ -173,11 +173,19 @@ def _to_7(run: Run) -> None:
             run(f"ALTER TABLE state.feed_item ADD COLUMN {name} {kind}")
 
 
+def _to_8(run: Run) -> None:
+    """Keep what operators over time keep in entries; the first one found is a whole snapshot."""
+    run("CREATE TABLE state.entries(number BIGINT, entry BLOB)")
+    run("INSERT INTO state.entries SELECT 0, snapshot FROM state.core")
+    run("DROP TABLE state.core")
+    run("ALTER TABLE state.entries RENAME TO core")
+
+
 COUNTS_FROM = 3
 """The version since which stores count their commits."""
 
 OLDEST = 2
-STEPS: tuple[Step, ...] = (_to_3, _to_4, _to_5, _to_6, _to_7)
+STEPS: tuple[Step, ...] = (_to_3, _to_4, _to_5, _to_6, _to_7, _to_8)
 """The first leads from `OLDEST` to the next version, and so on."""
 
 VERSION = OLDEST + len(STEPS)

@@ -20,14 +20,15 @@ import pyarrow.compute as pc
 import cep_core
 from cep_core import Schema
 from cep_core.channels import Channel, Members, members_of
+from cep_core.entries import Entries, Entry
 from cep_core.events import Row
+from cep_core.journal import Journal
 from cep_core.mop import MOp, Operator, Wanted
-from cep_core.operators.join import WindowJoin
 from cep_core.operators.state import State
 from cep_core.plan import Builder, Plan
 from cep_core.queries import Query
 from cep_core.runtime import END
-from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state_of
+from cep_core.snapshot import AttributeType, Codec, Numbering
 from templates.joingraph import LEFT
 from templates.processor import FOUND, Processor
 from templates.registry import Placed, Registry
@@ -66,7 +67,13 @@ def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:
     return qid, one.ts, one.docs, one.nodes, one.start, one.first, values
 
 
-_CODEC = Codec([AttributeType(Composite, json.dumps, _composite)])
+CODEC = Codec([AttributeType(Composite, json.dumps, _composite)])
+_STREAMS = "streams"
+
+
+def _query(name: str) -> str:
+    """Return under which name the operators of a subscription are held."""
+    return f"query {name}"
 
 
 class Network:
@@ -94,9 +101,15 @@ class Network:
         self.automaton = Automaton()
         self.changes = Changes(lambda: map(registry.describe, self.automaton))
         self._leaves = Leaves(documents.tree)
+        journal = Journal()
         self.core = cep_core.Engine(
-            rules=RULES, functions=FUNCTIONS_OVER_TIME, builders=self._builders(), exact=True
+            rules=RULES,
+            functions=FUNCTIONS_OVER_TIME,
+            builders=self._builders(),
+            exact=True,
+            journal=journal,
         )
+        self._entries = Entries(self.core.plan, journal, CODEC)
         self.core.clock.now = documents.clock
         plan = self.core.plan
         self._records = Records(self.core.clock)
@@ -118,7 +131,6 @@ class Network:
         self._scans: dict[str, Operator] = {}  # of streams that rows of R_T are joined over
         self._joined: Counter[str] = Counter()  # subscriptions that are such rows, by stream
         self._ordered: dict[str, None] = {}  # subscriptions with operators over time
-        self._numbered: Numbering | None = None  # None: since the plan has changed
         self._received: Counter[int] = Counter()  # subscriptions by their stream of results
         self._outlets: dict[int, Outlet] = {}
         self._publishers: dict[str, Publisher] = {}
@@ -158,11 +170,11 @@ class Network:
         """Let a subscription have what its query yields."""
         root = planned.root
         assert root is not None
-        self._numbered = None
         self._planned[subscription.name] = planned
         self._received[subscription.qid] += 1
         if planned.ordered:
             self._ordered[subscription.name] = None
+            self._entries.hold(_query(subscription.name), planned.held)
         if subscription.qid < 0:
             outlet = self._outlets.get(subscription.qid)
             if outlet is None:
@@ -190,7 +202,6 @@ class Network:
                 source = self.planner.source(stream)
                 scan = Wanted("xpath_scan", (), (source,))
                 self._scans[stream] = self.core.plan.insert(scan)
-                self._numbered = None
             self._joined[stream] += 1
 
     def _detach_row(self, subscription: Subscription) -> None:
@@ -202,8 +213,9 @@ class Network:
 
     def attach_query(self, subscription: Subscription, query: Query) -> None:
         """Let a subscription have what a relational query finds."""
-        self._numbered = None
         self.relational.attach(subscription.name, subscription.qid)
+        self._entries.hold(_query(subscription.name), query.held)
+        self._hold_streams()
         if subscription.publish is not None:
             assert query.root is not None
             self._publish_from(query.root, subscription, composite_of_row)
@@ -217,12 +229,13 @@ class Network:
 
     def detach(self, subscription: Subscription) -> tuple[int, ...]:
         """Take a subscription out; return the pairs of variables that nothing uses any more."""
-        self._numbered = None
         publisher = self._publishers.pop(subscription.name, None)
         if publisher is not None:
             publisher.close()
         if subscription.relational:
             self.relational.remove(subscription.name)
+            self._entries.release(_query(subscription.name))
+            self._hold_streams()
             return ()
         self._received[subscription.qid] -= 1
         if not self._received[subscription.qid]:
@@ -232,6 +245,7 @@ class Network:
             self._detach_row(subscription)
             return self._drop(self._registry.remove(subscription.qid))
         self._ordered.pop(subscription.name, None)
+        self._entries.release(_query(subscription.name))
         if subscription.qid < 0:
             outlet = self._outlets[subscription.qid]
             outlet.uses -= 1
@@ -440,30 +454,22 @@ class Network:
         """Whether there is any operator over time."""
         return bool(self._ordered or self.relational)
 
-    def take_changed(self) -> bool:
-        """Return whether operators over time may keep something else than when this was asked last.
+    def take_changes(self) -> tuple[list[Entry], list[int]]:
+        """Return the new entries of what operators over time keep, and the numbers of the gone."""
+        return self._entries.take()
 
-        That an epoch is closed in which nothing waited is no change: the clock says it, too.
-        """
-        lanes = list(self.core.plan.lanes.values())
-        changed = any(lane.changed for lane in lanes)
-        for lane in lanes:
-            lane.changed = False
-        return changed or any(isinstance(mop, WindowJoin) for mop in self.core.plan.mops)
-
-    def snapshot(self) -> bytes:
-        """Return what operators over time keep."""
-        return _CODEC.packed(state_of(self.core.plan, self._numbering(), _CODEC))
-
-    def restore(self, data: bytes) -> None:
+    def restore(self, entries: Iterable[Entry]) -> None:
         """Take back what the operators of the same subscriptions kept."""
-        load_state(self.core.plan, self._numbering(), _CODEC.unpacked(data))
+        self._entries.restore(entries, self.positions())
 
-    def _numbering(self) -> Numbering:
-        if self._numbered is None:
-            held = [self._planned[name].held for name in self._ordered]
-            self._numbered = Numbering(self.core.plan, [*held, *self.relational.held()])
-        return self._numbered
+    def positions(self) -> Numbering:
+        """Return how a whole snapshot speaks of operators: by their positions."""
+        held = [self._planned[name].held for name in self._ordered]
+        return Numbering(self.core.plan, [*held, *self.relational.held()])
+
+    def _hold_streams(self) -> None:
+        """Let what is kept speak of the streams of events that relational queries read."""
+        self._entries.hold(_STREAMS, self.relational.adopted())
 
     def take_late(self) -> list[tuple[int, int, int]]:
         """Return the documents that came too late since the last time: watermark, lateness.

@@ -118,8 +118,7 @@ class Pushing(Assembly):
         waits = self._network.ordered and not self._pushes % FORGOTTEN_AFTER
         freed = self._processor.evict(self._documents.clock) or waits
         self._forgetting.forget(before, freed=freed)
-        if self._network.take_changed():
-            self._registration.save_network()
+        self._registration.save_network()
         self._documents.finish()
         self._store.set_progress(
             position=self._position,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
+import pyarrow as pa
+
 from cep_core.queries import Query
 from templates.processor import Processor
 from templates.registry import Placed, Registry
@@ -179,10 +181,15 @@ class Registration:
         self._processor.forget_pairs([p for p in pairs if not self._registry.is_kept(p)])
 
     def save_network(self) -> None:
-        """Write what operators over time keep."""
-        self._store.fetch("DELETE FROM state.core")
-        if self._network.ordered:
-            self._store.fetch("INSERT INTO state.core VALUES (?)", [self._network.snapshot()])
+        """Write what operators over time keep more and no more."""
+        entries, gone = self._network.take_changes()
+        if gone:
+            self._store.lend("gone", pa.table({"number": pa.array(gone, pa.int64())}))
+            self._store.fetch("DELETE FROM state.core WHERE number IN (SELECT number FROM gone)")
+        if entries:
+            numbers, packed = zip(*entries, strict=True)
+            columns = [pa.array(numbers, pa.int64()), pa.array(packed, pa.binary())]
+            self._store.insert("state.core", pa.table(columns, names=["number", "entry"]))
 
     # -- In memory -------------------------------------------------------------------------
 
@@ -205,8 +212,8 @@ class Registration:
                 self._network.attach(subscription, planned)
         self._read_pairs()
         self.set_prompt()
-        for (snapshot,) in self._store.fetch("SELECT snapshot FROM state.core"):
-            self._network.restore(snapshot)
+        entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
+        self._network.restore([(int(number), bytes(entry)) for number, entry in entries])
 
     def _add_waiting(self) -> None:
         """Add the rows of R_T again that waited to be written when the process ended.

@@ -180,9 +180,13 @@ class Relational:
         """Yield the queries, in order of registration."""
         return map(self._core.query, self._core.queries)
 
+    def adopted(self) -> list[Operator]:
+        """Return the operators that make streams of events of streams of documents, by name."""
+        return [self._adopted[name] for name in sorted(self._adopted)]
+
     def held(self) -> Iterator[Sequence[Operator]]:
         """Yield the operators that are held, in an order that a restart gives again."""
-        yield [self._adopted[name] for name in sorted(self._adopted)]
+        yield self.adopted()
         for query in self.queries():
             yield query.held
 

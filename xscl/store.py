@@ -59,7 +59,7 @@ CREATE TABLE state.subscription(
     outputs VARCHAR[], places INTEGER[], since BIGINT, is_distinct BOOLEAN, updates BOOLEAN,
     publish VARCHAR, reads VARCHAR[], ordered BOOLEAN, language VARCHAR,
     columns VARCHAR[], events VARCHAR);
-CREATE TABLE state.core(snapshot BLOB);
+CREATE TABLE state.core(number BIGINT, entry BLOB);
 CREATE TABLE state.late(doc BIGINT, missed VARCHAR, watermark BIGINT, lateness BIGINT);
 CREATE TABLE state.result(
     position BIGINT, qid INTEGER, doc1 BIGINT, doc2 BIGINT, nodes INTEGER[]);

@@ -21,12 +21,11 @@ own rows go to.  An m-op without a deadline in an epoch does nothing in it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
-from cep_core.channels import members_of, slots_of, without_slot
+from cep_core.channels import members_of, without_slot
 from cep_core.events import Row
 from cep_core.mop import Number, Operator, Wanted
-from cep_core.mop import State as Saved
 from cep_core.operators.active import ActiveIndex
 from cep_core.operators.state import Instance, State
 from cep_core.predicates import Definition
@@ -77,16 +76,20 @@ class Absence(State):
     def takes(self, wanted: Wanted) -> bool:
         return super().takes(wanted) and wanted.inputs[1] is self.active.right
 
-    def remove(self, operator: Operator) -> None:
-        super().remove(operator)
+    def _forget(self, slot: int) -> None:
         kept = list(self._all())
         self._groups.clear()
         self._count = 0
         for due in self._due.values():
             due.open.clear()
             due.answered.clear()
-        for (row, members), answered in kept:
-            left = without_slot(members, operator.slot)
+        for instance, answered in kept:
+            row, members = instance
+            left = without_slot(members, slot)
+            if left == members:
+                self._take(instance, answered)
+                continue
+            self._lane.journal.drop((instance,))
             if left is not None:
                 self._take((row, left), answered)
 
@@ -101,12 +104,9 @@ class Absence(State):
         for instance, _ in self._all():
             yield instance
 
-    def dump(self, number: Number) -> Saved:
-        owners = {operator.slot: number(operator) for operator in self.operators}
-        return [
-            [row, [owners[slot] for slot in slots_of(members)], int(answered)]
-            for (row, members), answered in self._all()
-        ]
+    def saved(self, instance: Instance, number: Number) -> list[Any]:
+        due = self._due[instance[0][1] + self._window]
+        return [*super().saved(instance, number), int(id(instance) in due.answered)]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         had = self._count
@@ -134,6 +134,7 @@ class Absence(State):
             self._due[deadline] = Due({}, {})
             self._expect(deadline)
         self._due[deadline].open[id(instance)] = instance
+        self._lane.journal.keep(self, instance)
         super().install(instance)
 
     def fire(self, deadline: int) -> None:
@@ -147,7 +148,9 @@ class Absence(State):
         due = self._due.pop(now, None)
         if due is None:
             return
-        self._over += [*due.open.values(), *due.answered.values()]
+        over = [*due.open.values(), *due.answered.values()]
+        self._lane.journal.drop(over)
+        self._over += over
         self.fire(now)
         for row, members in due.open.values():
             begin = now if self._moment else row[0]
@@ -188,8 +191,13 @@ class Absence(State):
         """Note that an instance is answered; it may have been before."""
         due = self._due[instance[0][1] + self._window]
         found = due.open.pop(id(instance), None)
-        if found is not None and self._otherwise:
+        if found is None:
+            return
+        journal = self._lane.journal
+        journal.drop((found,))
+        if self._otherwise:
             due.answered[id(instance)] = found
+            journal.keep(self, found)
 
     def _expect(self, deadline: int) -> None:
         """Be called at the tick before a deadline; at the end of that epoch `finish` does it."""

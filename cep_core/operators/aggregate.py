@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from cep_core.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.events import VALUES, Row
+from cep_core.journal import Unwritten
 from cep_core.mop import MOp, Number, Operator, State, Wanted, Wire
 from cep_core.operators.accumulators import Accumulator, Best, Total, accumulator, result
 from cep_core.predicates import Columns
@@ -40,11 +41,16 @@ class Aggregation(NamedTuple):
 class Fragment:
     """Rows of one group and the same streams: (number, row, inputs), oldest first."""
 
-    __slots__ = ("accumulators", "rows")
+    __slots__ = ("accumulators", "operators", "rows")
 
-    def __init__(self, definition: Aggregation) -> None:
+    def __init__(self, definition: Aggregation, operators: list[Operator]) -> None:
+        self.operators = operators
         self.rows: deque[tuple[int, Row, Row]] = deque()
         self.accumulators: list[Accumulator] = [accumulator(f) for f in definition.functions]
+
+    def saved(self, kept: tuple[int, Row, Row], number: Number) -> list[Any]:
+        """Return a row as it is in a snapshot."""
+        return [kept[1], [number(operator) for operator in self.operators]]
 
     def enter(self, number: int, row: Row, inputs: Row) -> None:
         """Take a row in."""
@@ -76,10 +82,12 @@ class Group(NamedTuple):
 class Share:
     """One definition: its groups, and the channel of its results."""
 
-    def __init__(self, definition: Aggregation, channel: Channel) -> None:
+    def __init__(self, definition: Aggregation, channel: Channel, journal: Unwritten) -> None:
         self.definition = definition
         self.channel = channel
-        self.slots: dict[int, None] = {}
+        self.slots: dict[int, Operator] = {}
+        # an instant's rows are gone when its epoch is
+        self._journal = journal if definition.window is not None else Unwritten()
         self.groups: dict[Row, Group] = {}
         self.arrived: list[tuple[Row, Members]] = []
         self._number = 0
@@ -105,18 +113,30 @@ class Share:
             group = self.groups[key] = Group(values, {})
         fragment = group.fragments.get(members)
         if fragment is None:
-            fragment = group.fragments[members] = Fragment(definition)
+            operators = [self.slots[slot] for slot in slots_of(members)]
+            fragment = group.fragments[members] = Fragment(definition, operators)
         self._number += 1
         fragment.enter(self._number, row, inputs)
+        self._journal.keep(fragment, fragment.rows[-1])
         return group
 
     def forget(self, group: Group, until: int) -> None:
         """Take out a group's rows with t1 up to a time."""
         for members, fragment in list(group.fragments.items()):
             while fragment.rows and fragment.rows[0][1][1] <= until:
+                self._journal.drop((fragment.rows[0],))
                 fragment.leave()
             if not fragment.rows:
                 del group.fragments[members]
+
+    def clear(self) -> list[Group]:
+        """Take all rows out; return the groups that had them."""
+        groups = list(self.groups.values())
+        self.groups.clear()
+        for group in groups:
+            for fragment in group.fragments.values():
+                self._journal.drop(fragment.rows)
+        return groups
 
     def results(self, now: int, group: Group) -> Iterator[tuple[Row, set[int]]]:
         """Yield a group's results with the streams that have them."""
@@ -155,6 +175,7 @@ class Aggregate(MOp):
     """Aggregates of all definitions that share one key; each definition has a channel."""
 
     kind = "aggregate"
+    journals = True
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
@@ -176,11 +197,11 @@ class Aggregate(MOp):
         source = wanted.inputs[0]
         definition = cast(Aggregation, wanted.definition)
         if definition not in self._shares:
-            self._shares[definition] = Share(definition, Channel(self, True))
+            self._shares[definition] = Share(definition, Channel(self, True), self._lane.journal)
         share = self._shares[definition]
         operator = Operator(wanted, share.channel, source.slot, self)
         self.operators[operator] = None
-        share.slots[source.slot] = None
+        share.slots[source.slot] = operator
         share.channel.occupy()
         self._readers[source.slot] = self._readers.get(source.slot, 0) + 1
         if self._readers[source.slot] == 1:
@@ -196,6 +217,7 @@ class Aggregate(MOp):
         if share.slots:
             self._rebuild(share, slot)
         else:
+            share.clear()
             del self._shares[share.definition]
         self._readers[slot] -= 1
         if not self._readers[slot]:
@@ -258,11 +280,9 @@ class Aggregate(MOp):
     def dump(self, number: Number) -> State:
         kept: State = []
         for share in self._shares.values():
-            owners = {op.slot: op for op in self.operators if op.channel is share.channel}
             for group in share.groups.values():
-                for members, fragment in group.fragments.items():
-                    held = [number(owners[slot]) for slot in slots_of(members)]
-                    kept += [[row, held] for _, row, _ in fragment.rows]
+                for fragment in group.fragments.values():
+                    kept += [fragment.saved(one, number) for one in fragment.rows]
         return sorted(kept, key=lambda one: one[0][1])
 
     def waiting_ports(self) -> tuple[Port, ...]:
@@ -282,8 +302,7 @@ class Aggregate(MOp):
         try:
             share.enter(arrived)
         finally:  # no epoch begins with rows of another
-            groups = list(share.groups.values())
-            share.groups.clear()
+            groups = share.clear()
         for group in groups:
             for row, slots in share.results(now, group):
                 share.channel.emit(row, members_of(sorted(slots)))
@@ -311,13 +330,12 @@ class Aggregate(MOp):
 
     def _rebuild(self, share: Share, slot: int) -> None:
         """Take a stream out of a definition's fragments."""
-        for key, group in list(share.groups.items()):
+        for group in share.clear():
             rows = [
                 (number, row, left)
                 for members, fragment in group.fragments.items()
                 for number, row, _ in fragment.rows
                 if (left := without_slot(members, slot)) is not None
             ]
-            del share.groups[key]
             for _, row, left in sorted(rows, key=lambda one: one[0]):
                 share.put(row, left)

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from cep_core import code
-from cep_core.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.events import Row
-from cep_core.mop import MOp, Number, Operator, Wanted, Wire, remain
+from cep_core.mop import MOp, Number, Operator, Wanted, Wire
 from cep_core.mop import State as Saved
 from cep_core.operators.active import ActiveIndex
 from cep_core.predicates import Definition, Disjunct, is_proper, values_of
@@ -29,6 +29,8 @@ Instance = tuple[Row, Members]
 
 class State(MOp):
     """Instances of one filter predicate; `match` gets each right row that may concern them."""
+
+    journals = True
 
     def __init__(
         self, first: Wanted, number: int, filter: Definition, width: int | None, index: ActiveIndex
@@ -44,7 +46,7 @@ class State(MOp):
         self._constants = filter.constants
         self._output = Channel(self, True, width)
         self._left = Wire(Port(self, self.receive), self._lane)
-        self._taken: set[int] = set()
+        self._owners: dict[int, Operator] = {}  # by slot
         self._groups: dict[Any, list[Instance]] = {}
         self._count = 0
         self._pending: list[Instance] = []
@@ -56,13 +58,13 @@ class State(MOp):
     # -- the plan --------------------------------------------------------------------------
 
     def takes(self, wanted: Wanted) -> bool:
-        return wanted.inputs[0].slot not in self._taken
+        return wanted.inputs[0].slot not in self._owners
 
     def add(self, wanted: Wanted) -> Operator:
         left, right, *_ = wanted.inputs
         operator = Operator(wanted, self._output, left.slot, self)
         self.operators[operator] = None
-        self._taken.add(left.slot)
+        self._owners[left.slot] = operator
         self._output.occupy()
         self._left.connect(left)
         self.active.attend(self, right)
@@ -71,16 +73,10 @@ class State(MOp):
     def remove(self, operator: Operator) -> None:
         slot = operator.slot
         del self.operators[operator]
-        self._taken.discard(slot)
+        del self._owners[slot]
         self._output.vacate()
         self._left.disconnect(operator.wanted.inputs[0])
-        for key, group in list(self._groups.items()):
-            kept = remain(group, slot)
-            self._count -= len(group) - len(kept)
-            if kept:
-                self._groups[key] = kept
-            else:
-                del self._groups[key]
+        self._forget(slot)
         if not self._count:
             self.rest()
         if not self.operators:
@@ -128,11 +124,12 @@ class State(MOp):
     def finish(self, now: int) -> None:
         """Delete the instances that were met, install the new ones."""
         self._touched = False
-        had = self._count
+        had, journal = self._count, self._lane.journal
         pending, self._pending = self._pending, []
         for key, met in self._met.items():
             group = self._groups[key]
             kept = [] if met is None else [one for one in group if id(one) not in met]
+            journal.drop(group if met is None else [one for one in group if id(one) in met])
             self._count -= len(group) - len(kept)
             if kept:
                 self._groups[key] = kept
@@ -165,6 +162,7 @@ class State(MOp):
         else:
             group.append(instance)
         self._count += 1
+        self._lane.journal.keep(self, instance)
         if self._bounds and self._eviction is None:
             self._evict_after(last)
 
@@ -174,13 +172,16 @@ class State(MOp):
         self._eviction = None
         had = self._count
         for key, group in list(self._groups.items()):
-            kept = []
+            kept, dead = [], []
             for instance in group:
                 last = self._last_of(instance[0])
                 if last is not None and last >= watermark:
                     kept.append(instance)
                     nearest = min(nearest, last)
-            if len(kept) < len(group):
+                else:
+                    dead.append(instance)
+            if dead:
+                self._lane.journal.drop(dead)
                 self._count -= len(group) - len(kept)
                 if kept:
                     self._groups[key] = kept
@@ -192,8 +193,12 @@ class State(MOp):
             self._evict_after(nearest)
 
     def dump(self, number: Number) -> Saved:
-        owners = {operator.slot: number(operator) for operator in self.operators}
-        return [[row, [owners[slot] for slot in slots_of(members)]] for row, members in self.kept()]
+        return [self.saved(instance, number) for instance in self.kept()]
+
+    def saved(self, instance: Instance, number: Number) -> list[Any]:
+        """Return an instance as it is in a snapshot."""
+        row, members = instance
+        return [row, [number(self._owners[slot]) for slot in slots_of(members)]]
 
     def waiting_ports(self) -> tuple[Port, ...]:
         return (self._left.port,)
@@ -203,6 +208,26 @@ class State(MOp):
         self.install((row, members_of(sorted(operator.slot for operator in operators))))
         if self._count and not had:
             self.wake()
+
+    def _forget(self, slot: int) -> None:
+        """Take a stream out of the instances."""
+        journal = self._lane.journal
+        for key, group in list(self._groups.items()):
+            kept = []
+            for instance in group:
+                left = without_slot(instance[1], slot)
+                if left == instance[1]:
+                    kept.append(instance)
+                    continue
+                journal.drop((instance,))
+                if left is not None:
+                    kept.append((instance[0], left))
+                    journal.keep(self, kept[-1])
+            self._count -= len(group) - len(kept)
+            if kept:
+                self._groups[key] = kept
+            else:
+                del self._groups[key]
 
     def _pend(self, row: Row, members: Members) -> None:
         self._pending.append((row, members))

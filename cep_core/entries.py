@@ -1,0 +1,218 @@
+"""Entries: a snapshot in parts, of which only those that have changed are written.
+
+An entry is a small snapshot: an instance, a row that waits for its epoch, the lanes, or the
+operators that a query holds.  All entries together say what a whole snapshot says; the order of
+their numbers is that in which rows came.  Entries name operators by numbers that stay, which the
+entries of the queries say; those of a snapshot are positions, which move when a query leaves.
+
+States, aggregates and lanes tell the journal what changes, so their entries cost what a batch
+touches.  The other m-ops that keep rows are compared with what they had kept, row by row, when
+their lane has passed an epoch; of these, too, only what is new is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeAlias
+
+from cep_core.events import Row
+from cep_core.journal import Journal, Kept
+from cep_core.mop import MOp, Operator
+from cep_core.plan import Plan
+from cep_core.runtime import Lane
+from cep_core.snapshot import Codec, Data, Numbering, lanes_of, load_state, waiting_of
+
+Entry: TypeAlias = tuple[int, bytes]
+
+
+class Held(NamedTuple):
+    """The operators that a query holds."""
+
+    holder: str
+    operators: tuple[Operator, ...]
+
+
+class Lanes(NamedTuple):
+    """How far lanes have come: (lateness, closed)."""
+
+    closed: list[list[int]]
+
+
+class Saved(NamedTuple):
+    """A row of an m-op that is compared, as it was dumped."""
+
+    row: Row
+    rest: Sequence[Any]
+
+
+class Entries:
+    """What of a plan's state has changed since it was asked last."""
+
+    def __init__(self, plan: Plan, journal: Journal, codec: Codec) -> None:
+        self._plan = plan
+        self._journal = journal
+        self._codec = codec
+        self._numbering = Lasting(plan, {})
+        self._held: dict[str, Held] = {}
+        self._lanes = Lanes([])
+        self._compared: dict[MOp, dict[Any, Saved]] = {}
+        self._replanned = False  # since m-ops were compared
+        self._last = 0  # the number of an operator
+
+    # -- What the numbers of operators mean ------------------------------------------------
+
+    def hold(self, holder: str, operators: Iterable[Operator]) -> None:
+        """Let entries speak of the operators of a query, or whoever holds them."""
+        held = Held(holder, tuple(operators))
+        if self._held.get(holder, Held(holder, ())) != held:
+            self.release(holder)
+        if held.operators and holder not in self._held:
+            self._held[holder] = held
+            self._journal.keep(self, held)
+            self._number(held)
+            self._replanned = True
+
+    def release(self, holder: str) -> None:
+        """Let the operators go of who may have held some; no entry may speak of them alone."""
+        if holder in self._held:
+            self._journal.drop((self._held.pop(holder),))
+            self._replanned = True
+
+    def _number(self, held: Held) -> None:
+        for operator in held.operators:
+            if not operator.number:
+                self._last += 1
+                operator.number = self._last
+
+    # -- Writing ---------------------------------------------------------------------------
+
+    def take(self) -> tuple[list[Entry], list[int]]:
+        """Return the new entries, and the numbers of those that are gone."""
+        moved = any(lane.changed for lane in self._plan.lanes.values())
+        self._compare()
+        for lane in self._plan.lanes.values():
+            lane.changed = False
+        if moved or self._journal:
+            self._journal.drop((self._lanes,))
+            self._lanes = Lanes(lanes_of(self._plan))
+            self._journal.keep(self, self._lanes)
+        fresh, gone = self._journal.take()
+        found = [(number, self._entry(kept)) for number, kept in fresh.items()]
+        return [(number, self._codec.packed(one)) for number, one in found if one], gone
+
+    def _compare(self) -> None:
+        """Tell the journal what has changed in the m-ops that do not."""
+        replanned, self._replanned = self._replanned, False
+        if replanned:
+            for mop in self._compared.keys() - self._plan.mops.keys():
+                self._journal.drop(self._compared.pop(mop).values())
+        for mop in self._plan.mops:
+            if mop.journals or type(mop).dump is MOp.dump:
+                continue
+            if replanned or mop.lane is None or mop.lane.changed:
+                self._compared[mop] = self._compared_with(self._compared.get(mop, {}), mop)
+
+    def _compared_with(self, before: dict[Any, Saved], mop: MOp) -> dict[Any, Saved]:
+        """Return what an m-op keeps now; rows are the same if they are the same object."""
+        found: dict[Any, Saved] = {}
+        for row, numbers, *rest in mop.dump(self._numbering.number):
+            key = (id(row), *numbers, *rest)
+            while key in found:
+                key = (*key, None)
+            saved = before.pop(key, None)
+            if saved is None:
+                saved = Saved(row, [numbers, *rest])
+                self._journal.keep(self, saved)
+            found[key] = saved
+        self._journal.drop(before.values())
+        return found
+
+    def _entry(self, kept: Kept) -> Data:
+        """Return what is written of a thing; None: it makes no difference."""
+        keeper, thing = kept
+        codec, numbering = self._codec, self._numbering
+        if isinstance(keeper, Lane):
+            waiting = waiting_of(keeper, thing, numbering, codec)
+            return None if waiting is None else {"waiting": [waiting]}
+        if isinstance(thing, Held):
+            return {"held": [thing.holder, [operator.number for operator in thing.operators]]}
+        if isinstance(thing, Lanes):
+            return {"lanes": thing.closed}
+        if isinstance(thing, Saved):
+            return {"kept": [[codec.row(thing.row), *thing.rest]]}
+        row, *rest = keeper.saved(thing, numbering.number)
+        return {"kept": [[codec.row(row), *rest]]}
+
+    # -- Reading ---------------------------------------------------------------------------
+
+    def restore(self, entries: Iterable[Entry], positions: Numbering) -> None:
+        """Take back what was written of the same queries, by ascending number.
+
+        ``positions`` is how an entry speaks of operators that is a whole snapshot, as earlier
+        releases wrote it; it is rewritten in parts.
+        """
+        known = [(number, self._codec.unpacked(packed)) for number, packed in entries]
+        if known:
+            self._journal.begin_after(known[-1][0])
+        meant = Lasting(self._plan, {})
+        same = self._meant(
+            [(number, *data["held"]) for number, data in known if "held" in data], meant.operators
+        )
+        for number, data in sorted(known, key=lambda one: list(one[1]) != ["lanes"]):
+            if "held" in data:
+                continue
+            whole = len(data) > 1
+            read = partial(load_state, self._plan, positions if whole else meant, data)
+            if list(data) == ["lanes"]:
+                self._lanes = Lanes(data["lanes"])
+                self._journal.keep(self, self._lanes)
+                self._journal.adopt(number, self._lanes)
+                read()
+            elif same and not whole:
+                self._journal.reading(number, read)
+            else:
+                self._journal.forget(number)
+                read()
+        self._replanned = True
+
+    def _meant(
+        self, stored: Sequence[tuple[int, str, list[int]]], operators: dict[int, Operator]
+    ) -> bool:
+        """Give operators the numbers that they had; return whether each has just one."""
+        same = True
+        for held in self._held.values():
+            for operator in held.operators:
+                operator.number = 0
+        for _, holder, numbers in stored:
+            held = self._held[holder]
+            for operator, known in zip(held.operators, numbers, strict=True):
+                same &= operator.number in (0, known)
+                same &= operators.setdefault(known, operator) is operator
+                operator.number = known
+                self._last = max(self._last, known)
+        for number, holder, _ in stored:
+            if same:
+                self._journal.adopt(number, self._held[holder])
+            else:
+                self._journal.forget(number)
+        for held in self._held.values():
+            self._number(held)
+        return same
+
+
+class Lasting(Numbering):
+    """Operators by the numbers that they have as long as they are in the plan."""
+
+    def __init__(self, plan: Plan, operators: dict[int, Operator]) -> None:
+        super().__init__(plan, ())
+        self.operators = operators
+
+    def number(self, operator: Operator) -> int:
+        assert operator.number, "somebody holds it"
+        return operator.number
+
+    def operator(self, reference: int | str) -> Operator:
+        return (
+            super().operator(reference) if isinstance(reference, str) else self.operators[reference]
+        )
