@@ -17,8 +17,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from lxml import etree
-
+from xscl.xpath.alike import Alike
 from xscl.xpath.atoms import Constant
 from xscl.xpath.constants import Constants
 from xscl.xpath.navigate import select
@@ -30,34 +29,23 @@ from xscl.xpath.view import Asked, Found, View
 from xscl.xpath.walk import Walk
 
 
-class Together:
-    """Documents of one shape, by their places from 0, and the rows of what matches in them.
+class Together(Alike):
+    """Documents of one shape, and the rows of what matches in them.
 
-    `docs` are their numbers.  Of each place that matches a document there are packed rows (`rows`
+    Of each place that matches a document there are packed rows (`rows`
     of the documents `owners`), or it is among the hits of the document's walk.
     """
 
-    __slots__ = (
-        *("_answers", "_deeper", "_texts", "_views", "docs", "nodes", "owners", "rows", "shape"),
-        "walks",
-    )
+    __slots__ = ("_answers", "_deeper", "_views", "owners", "rows", "walks")
 
     def __init__(self, shape: Shape) -> None:
-        self.shape = shape
-        self.docs: list[int] = []
-        self.nodes: list[Sequence[etree._Element]] = []
+        super().__init__(shape)
         self.rows: list[Packed] = []
         self.owners: list[int] = []
         self.walks: dict[int, Walk] = {}
         self._deeper: list[tuple[int, Place]] = []  # places that match, with others below
-        self._texts: dict[int, list[Any]] = {}  # None: not read yet
         self._answers: dict[tuple[Hashable, ...], list[Any]] = {}
         self._views: dict[tuple[Hashable, int], Any] = {}
-
-    def add(self, doc: int, nodes: Sequence[etree._Element]) -> None:
-        """Take a document in, before any is looked at."""
-        self.docs.append(doc)
-        self.nodes.append(nodes)
 
     def find(self, changes: int) -> None:
         """Find what matches, given the number of changes that the automaton has had."""
@@ -73,41 +61,6 @@ class Together:
         if walk is None:
             walk = self.walks[place] = Walk(self, place)
         return walk
-
-    def text(self, node: int, one: int) -> str:
-        """Return the string value of a node in a document."""
-        known = self._texts.get(node)
-        if known is None:
-            known = self._texts[node] = [None] * len(self.docs)
-        text: str | None = known[one]
-        if text is None:
-            place, name = self.shape.structure.places[node]
-            element = self.nodes[one][place]
-            text = string_value(element) if name is None else str(element.get(name))
-            known[one] = text
-        return text
-
-    def texts(self, node: int, which: Sequence[int]) -> list[str]:
-        """Return the string values of a node in some documents."""
-        if len(which) == 1:
-            return [self.text(node, which[0])]
-        known = self._texts.get(node)
-        if known is None:
-            known = self._texts[node] = [None] * len(self.docs)
-        texts: list[str] = [known[one] for one in which]
-        if None not in texts:
-            return texts
-        place, name = self.shape.structure.places[node]
-        elements = [self.nodes[one][place] for one in which]
-        if name is not None:
-            texts = [str(element.get(name)) for element in elements]
-        elif place in self.shape.structure.leaves:
-            texts = [element.text or "" for element in elements]
-        else:
-            texts = [string_value(element) for element in elements]
-        for one, text in zip(which, texts, strict=True):
-            known[one] = text
-        return texts
 
     # -- Places ----------------------------------------------------------------------------
 

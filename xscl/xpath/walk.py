@@ -8,9 +8,9 @@ match several nodes or have more conditions below, and derived nodes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from xscl.language.syntax import Compare, Condition, Operand, Path, TextMatch
+from xscl.xpath.alike import Alike
 from xscl.xpath.atoms import is_plain
 from xscl.xpath.navigate import holds
 from xscl.xpath.places import Entry, Place
@@ -20,18 +20,15 @@ from xscl.xpath.shape import Shape, matches
 from xscl.xpath.structure import is_structural
 from xscl.xpath.values import Attribute, Item, compares
 
-if TYPE_CHECKING:
-    from xscl.xpath.together import Together
-
 
 class Walk:
     """One document, by its place among others of its shape, and the places that match it."""
 
     __slots__ = (
+        "_alike",
         "_derived",
         "_held",
         "_made",
-        "_together",
         "doc",
         "hits",
         "place",
@@ -39,13 +36,13 @@ class Walk:
         "values",
     )
 
-    def __init__(self, together: Together, place: int) -> None:
-        self.shape: Shape = together.shape
+    def __init__(self, alike: Alike, place: int) -> None:
+        self.shape: Shape = alike.shape
         self.place = place
         self.hits: dict[Place, Sequence[int]] = {}  # with the nodes that match, ascending
-        self.doc = together.docs[place]
+        self.doc = alike.docs[place]
         self.values: dict[int, int] = {}  # the numbers of the values of nodes, as far as known
-        self._together = together
+        self._alike = alike
         self._held: dict[tuple[int, int], bool] = {}
         self._derived: dict[tuple[Operand, int], list[tuple[int, str]]] = {}
         self._made = 0
@@ -53,12 +50,12 @@ class Walk:
     def item(self, number: int) -> Item:
         """Return a node by its number."""
         place, name = self.shape.structure.places[number]
-        node = self._together.nodes[self.place][place]
+        node = self._alike.nodes[self.place][place]
         return node if name is None else Attribute(node, name, str(node.get(name)))
 
     def text(self, number: int) -> str:
         """Return the string value of a node."""
-        return self._together.text(number, self.place)
+        return self._alike.text(number, self.place)
 
     def matching(self, place: Place) -> Sequence[int]:
         """Return the nodes that match a place."""
