@@ -95,8 +95,9 @@ class Entries:
             lane.changed = False
         if moved or self._journal:
             self._journal.drop((self._lanes,))
-            self._lanes = Lanes(lanes_of(self._plan))
-            self._journal.keep(self, self._lanes)
+            if self._held:
+                self._lanes = Lanes(lanes_of(self._plan))
+                self._journal.keep(self, self._lanes)
         fresh, gone = self._journal.take()
         found = [(number, self._entry(kept)) for number, kept in fresh.items()]
         return [(number, self._codec.packed(one)) for number, one in found if one], gone

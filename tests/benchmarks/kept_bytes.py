@@ -90,7 +90,7 @@ def sizes(engine: Engine) -> Sizes:
     counts = ", ".join(f"(SELECT count(*) FROM state.{name}) AS {name}" for name in tables)
     columns = engine.sql(
         f"SELECT {counts}, (SELECT coalesce(sum(octet_length(xml)), 0)::BIGINT FROM state.text)"
-        " AS text_bytes, (SELECT coalesce(sum(octet_length(snapshot)), 0)::BIGINT FROM state.core)"
+        " AS text_bytes, (SELECT coalesce(sum(octet_length(entry)), 0)::BIGINT FROM state.core)"
         " AS core_bytes, (SELECT sum(memory_usage_bytes)::BIGINT FROM duckdb_memory())"
         " AS database_bytes"
     ).to_pydict()

@@ -37,6 +37,9 @@ def planted(running: Running, operator: httpx.Client) -> dict[str, Any]:
             ok(alice.post(address, content=text))
         tried = {"query": f"{WORD}//{WORD}->x"}
         eventually(lambda: ok(alice.post("/v1/try", json=tried))["total"] == 3)
+        broken = alice.post(f"/v1/documents/{WORD}", params={"id": f"{WORD}-broken"}, content=b"<")
+        assert broken.status_code == 422
+        eventually(lambda: f"{WORD}-broken" in alice.get("/v1/rejected").text)
         seen = {
             "own": [ok(alice.get(path)) for path in ("/v1/subscriptions", "/v1/streams")],
             "late": ok(alice.get("/v1/late")),
@@ -135,6 +138,7 @@ def test_w8_lists_and_questions_of_another_user_have_nothing_of_hers(
         answer = spy.post("/v1/why", json=asked)
         assert answer.json()["code"] == "unknown_document"
     assert ok(spy.get("/v1/late")) == []
-    assert ok(spy.get("/v1/rejected"))["items"] == []
+    rejected = str(ok(spy.get("/v1/rejected"))["items"])  # he has some of his own
+    assert f"{WORD}-broken" not in rejected
     assert ok(spy.get("/v1/feeds"))["items"] == []
     assert f"{WORD}-user" not in spy.get("/v1/tokens").text
