@@ -44,17 +44,16 @@ class Timekeeper:
         self._spool = spool
         self._heard_until = heard_until
         self._clock = clock
-        self._last = spool.latest()  # what a process before has left, then the last beat
 
     def look(self) -> None:
-        """Append a beat if somebody waits for it, and the segment before has been consumed."""
+        """Append a beat if somebody waits for it, and all that was before has been consumed."""
         time = self._clock() - ON_THE_WAY
-        if self._engine.segment < self._last or not self._engine.is_awaited(time):
+        if self._spool.numbers(self._engine.segment, 1) or not self._engine.is_awaited(time):
             return
         heard = self._heard_until()
         if heard is not None and heard < time:
             time = heard
             if not self._engine.is_awaited(time):
                 return
-        self._last = self._spool.beat(time)
+        self._spool.beat(time)
         reached("beat")

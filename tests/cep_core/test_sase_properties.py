@@ -226,11 +226,12 @@ def test_queries_that_share_find_what_each_would_alone(selects: bool) -> None:
         left = core.stats()
         assert left["mops"] == left["operators"] == left["instances"] == left["waiting"] == 0
 
+    def enough() -> bool:
+        return min(worth, selecting if selects else worth) >= 8 and min(sharing, midway) > 0
+
     agrees()
-    assert worth * 3 >= tried
-    assert sharing
-    assert midway
-    assert not selects or selecting * 3 >= tried, f"{selecting} of {tried} share scans"
+    until(enough, agrees)
+    assert enough(), f"of {tried}: {worth} have results, {selecting} share scans"
 
 
 def _way(mop: MOp) -> str:

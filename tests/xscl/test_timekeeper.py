@@ -88,6 +88,27 @@ def test_silence_is_found_when_its_time_is_over_and_nothing_comes(place: Place) 
     assert place.spool.latest() == written, "nobody waits for the time any more"
 
 
+def test_a_segment_that_was_moved_away_is_not_waited_for(place: Place, tmp_path: Path) -> None:
+    place.engine.stream("S", live=True)
+    place.engine.subscribe("silence", SILENCE)
+    place.send(document("a", 10))
+    place.spool.append([document("b", 11)], 11 * SECOND)
+    (moved,) = (path for path in (tmp_path / "spool").iterdir() if "2" in path.stem)
+    moved.unlink()
+    assert place.at(12.5) == [("a",)]
+
+
+def test_a_beat_waits_for_what_is_not_consumed_yet(place: Place) -> None:
+    place.engine.stream("S", live=True)
+    place.engine.subscribe("silence", SILENCE)
+    place.send(document("a", 10))
+    place.spool.append([document("b", 12)], 12 * SECOND)
+    place.now = 99
+    place.keeper.look()
+    assert place.spool.latest() == 2
+    assert place.at(99) == []
+
+
 def test_what_waits_for_its_epoch_comes_when_nothing_else_does(place: Place) -> None:
     place.engine.stream("S", lateness="100 s", live=True)
     place.engine.subscribe("next", "S//a[./k->x] NEXT{x = y} S//b[./k->y]")
