@@ -391,7 +391,11 @@ def test_a_publisher_may_not_make_a_stream_later_than_its_readers_know(
     with pytest.raises(StreamInUse, match="'P'"):
         engine.subscribe("publisher", "S//a PUBLISH P")
     engine.unsubscribe("reader")
-    engine.subscribe("publisher", "S//a PUBLISH P")
+    together = [("reader", "P//a->x JOIN{x=y, 10} P//a->y"), ("publisher", "S//a PUBLISH P")]
+    with pytest.raises(StreamInUse, match="'P'"):
+        engine.subscribe_many(together)
+    assert engine.subscriptions == ()
+    engine.subscribe_many(reversed(together))
 
 
 @pytest.mark.parametrize("name", ["", "\ud800", "a\0b", " a", "a\t", "a\nb", "\x1b[2J", "a\u2028"])

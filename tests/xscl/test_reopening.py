@@ -130,6 +130,8 @@ def test_nobody_has_the_number_of_one_who_is_gone(tmp_path: Path) -> None:
         lambda engine: engine.subscribe("w", "SELECT nothing FROM S", language="cel"),
         lambda engine: engine.subscribe("w", "SELECT k FROM Q PUBLISH S", language="cel"),
         lambda engine: engine.subscribe("w", "SELECT <p/> FROM Q//* PUBLISH S"),
+        lambda engine: engine.subscribe("w", "L//a PUBLISH read"),
+        lambda engine: engine.subscribe("w", "SELECT k FROM L PUBLISH read", language="cel"),
         lambda engine: engine.unsubscribe("cel next"),
         lambda engine: engine.stream("L", lateness=7),
         lambda engine: engine.push(Document("S", "x", 1, b"<"), strict=True),
@@ -141,6 +143,7 @@ def test_what_is_refused_rebuilds_nothing(
     engine = prepared(tmp_path / "state.duckdb")
     for name in ("cel next", "or"):
         act(engine, ("subscribe", name), 0)
+    engine.subscribe("reader", "read//a->x JOIN{x = y, 10} read//a->y")
     loads: list[Engine] = []
     monkeypatch.setattr(Engine, "_load", loads.append)
     with pytest.raises((XsclError, MalformedDocument, DocumentError)):
