@@ -31,12 +31,20 @@ from tests.benchmarks.event_workloads import (
     Template,
     cayuga,
     curves,
-    profiled,
     raced,
     verified,
     without,
 )
-from tests.benchmarks.harness import Benchmark, Options, Row, Value, exponent, log_log, seconds
+from tests.benchmarks.harness import (
+    Benchmark,
+    Options,
+    Row,
+    Value,
+    exponent,
+    log_log,
+    module_shares,
+    seconds,
+)
 
 NAME = "cayuga"
 SEED = 2007
@@ -133,7 +141,7 @@ def _sizes(template: Template, plan: Plan, profile: bool) -> Iterator[Row]:
     yield Row(NAME, parameters | {"growth_over": "subscriptions"}, growth)
     if profile:
         parameters |= {"subscriptions": sizes[-1], "profile": "share of time by module"}
-        yield Row(NAME, parameters, profiled(side, plan.events))
+        yield Row(NAME, parameters, module_shares(side.push, plan.events))
 
 
 def _swept(figure: str, varied: dict[str, Value], table: Table41, plan: Plan) -> Row:

@@ -31,8 +31,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cep_core import Match
-from tests.benchmarks.event_workloads import Result, Side, Workload, curves, profiled, quotes, raced
-from tests.benchmarks.harness import Benchmark, Options, ResultsDiffer, Row, Value, log_log
+from tests.benchmarks.event_workloads import Result, Side, Workload, curves, quotes, raced
+from tests.benchmarks.harness import (
+    Benchmark,
+    Options,
+    ResultsDiffer,
+    Row,
+    Value,
+    log_log,
+    module_shares,
+)
 
 NAME = "double-top"
 SEED = 1998
@@ -157,7 +165,7 @@ def _profiles(count: int) -> Iterator[Row]:
         side = Side(Workload(STREAMS, queries(), quotes(count, 1, SEED)))
         side.load()
         parameters: dict[str, Value] = {"variant": name, "profile": "share of time by module"}
-        yield Row(NAME, parameters, profiled(side, count))
+        yield Row(NAME, parameters, module_shares(side.push, count))
 
 
 def _said(match: Match) -> Result:

@@ -7,20 +7,17 @@ times are ticks, one to a second.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from cProfile import Profile
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from math import exp
-from pathlib import Path
 from random import Random
 from typing import Any, Literal, TypeAlias, get_args
 
 from cep_core import ALL_RULES, Engine, Event, Match, Options
 from cep_core import Rule as MRule
-from tests.benchmarks.harness import ResultsDiffer, Row, Value, interleaved, require_equal, seconds
+from tests.benchmarks.harness import ResultsDiffer, Row, interleaved, require_equal, seconds
 from tests.benchmarks.mmqjp import zipf_weights
 
 Result: TypeAlias = tuple[Any, ...]
@@ -133,21 +130,6 @@ def raced(
     for side in others:
         require_equal(side.results(said), expected, what)
     return spent, len(expected)
-
-
-def profiled(side: Side, count: int) -> dict[str, Value]:
-    """Return the share of time by module while the next events are taken, largest first.
-
-    A tracing profiler weighs calls heavier than they are: compare shares, not times.
-    """
-    profile = Profile()
-    profile.runcall(side.push, count)
-    profile.create_stats()
-    spent: Counter[str] = Counter()
-    for (file, _, _), (_, _, alone, _, _) in profile.stats.items():
-        spent[Path(file).stem if file.endswith(".py") else "built in and generated"] += alone
-    total = spent.total()
-    return {module: alone / total for module, alone in spent.most_common(8)}
 
 
 def curves(

@@ -27,13 +27,20 @@ from tests.benchmarks.event_workloads import (
     Side,
     curves,
     feed_patterns,
-    profiled,
     raced,
     verified,
     whole,
     without,
 )
-from tests.benchmarks.harness import Benchmark, Options, Row, Value, exponent, log_log
+from tests.benchmarks.harness import (
+    Benchmark,
+    Options,
+    Row,
+    Value,
+    exponent,
+    log_log,
+    module_shares,
+)
 
 NAME = "feed-patterns"
 SEED = 415
@@ -101,7 +108,7 @@ def _sizes(pattern: Pattern, plan: Plan, profile: bool) -> Iterator[Row]:
     if profile:
         parameters = {"template": pattern, "subscriptions": side.loaded}
         parameters["profile"] = "share of time by module"
-        yield Row(NAME, parameters, profiled(side, plan.items))
+        yield Row(NAME, parameters, module_shares(side.push, plan.items))
 
 
 def _noted(seen: set[Result], match: Match) -> Result:

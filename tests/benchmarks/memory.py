@@ -25,7 +25,7 @@ from tempfile import TemporaryDirectory
 
 from feeds.documents import Document
 from tests.benchmarks.feed_items import BETWEEN, SECOND, START, items
-from tests.benchmarks.harness import Benchmark, Options, Row, Value, log_log
+from tests.benchmarks.harness import Benchmark, Options, Row, Value, log_log, module_shares
 from tests.benchmarks.kept_bytes import Sizes, resident, sizes
 from xscl import Retention
 from xscl.engine import Engine
@@ -80,7 +80,11 @@ def run(options: Options) -> Iterator[Row]:
     count = QUICK_COUNT if options.quick else COUNT
     for thing in THINGS:
         yield each(thing, count)
-    yield from _day(QUICK_DAY if options.quick else DAY)
+    day = QUICK_DAY if options.quick else DAY
+    yield from _day(day)
+    if options.profile:
+        shares = module_shares(lambda: list(hours(day)))
+        yield Row(NAME, {"variant": "24 h", "profile": "share of time by module"}, shares)
 
 
 # -- One more ----------------------------------------------------------------------------------

@@ -42,6 +42,7 @@ from tests.benchmarks.harness import (
     Value,
     exponent,
     interleaved,
+    module_shares,
     require_equal,
     save,
 )
@@ -220,6 +221,23 @@ def figure_10(quick: bool) -> Iterator[Row]:
                 yield Row(NAME, parameters | {"queries": amount, "variant": variant}, figures)
 
 
+def profiles(stream: float, amount: int = 40) -> Iterator[Row]:
+    """Yield where the time goes: of rewriting and planning queries, and of events."""
+    sent = events(stream, SEED)
+    for kind in KINDS:
+        patterns = queries(kind, 5, amount, SEED)
+        for variant in VARIANTS:
+            core = engine(patterns, variant, Undelivered)
+            shares = {
+                "registering": module_shares(engine, patterns, variant),
+                "events": module_shares(core.push, sent),
+            }
+            parameters: dict[str, Value] = {"figure": "10", "workload": kind, "variant": variant}
+            for what, by_module in shares.items():
+                profile = {"profile": f"share of time by module, {what}"}
+                yield Row(NAME, parameters | profile, by_module)
+
+
 # -- many nodes ----------------------------------------------------------------------------
 
 
@@ -282,6 +300,8 @@ def memory(windows: int, window: int) -> Iterator[Row]:
 
 def run(options: Options) -> Iterator[Row]:
     """Yield the rows of all figures."""
+    if options.profile:
+        yield from profiles(2.0 if options.quick else 10.0)
     yield from figure_9(options.quick)
     yield from figure_10(options.quick)
     yield from figure_11(options.quick)
@@ -302,7 +322,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         lines: dict[str, list[tuple[float, float]]] = {}
         for row in rows:
             one = row.parameters
-            if (one["figure"], one["workload"]) == (number, kind):
+            if (one["figure"], one["workload"]) == (number, kind) and up in row.figures:
                 point = (float(one[across] or 0), float(row.figures[up] or 0))
                 lines.setdefault(str(one["variant"]), []).append(point)
         for variant, points in lines.items():

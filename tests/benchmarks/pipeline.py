@@ -24,7 +24,17 @@ from tempfile import TemporaryDirectory
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.benchmarks.feed_items import DAY, items, wishes
-from tests.benchmarks.harness import Benchmark, Options, Row, Value, log_log, require_equal
+from tests.benchmarks.harness import (
+    Benchmark,
+    Options,
+    Row,
+    Stages,
+    Value,
+    log_log,
+    require_equal,
+    timed_stages,
+)
+from tests.benchmarks.rss import STAGES
 from xscl.engine import Engine
 from xscl.matches import Matches
 from xscl.pipeline import Consumer, DirectConsumer
@@ -64,6 +74,7 @@ class Side:
     found: threading.Event = field(default_factory=threading.Event)
     triggers: list[float] = field(default_factory=list)
     latencies: list[float] = field(default_factory=list)
+    stages: Stages = field(default_factory=Stages)
 
     def listen(self, matches: Matches) -> None:
         self.ended.append(time.perf_counter())
@@ -73,7 +84,9 @@ class Side:
     def run_once(self) -> None:
         """Consume what is there; the first batch, in which a query starts, is not counted."""
         self.ended.clear()
-        self.consumer(EngineSink(self.engine, self.listen)).run_once()
+        consumer = self.consumer(EngineSink(self.engine, self.listen))
+        with timed_stages(self.stages, STAGES | {"waiting and reading": (consumer, "run_once")}):
+            consumer.run_once()
         self.triggers.extend(b - a for a, b in zip(self.ended, self.ended[1:], strict=False))
 
     def time_singles(self, pairs: Sequence[list[Document]]) -> None:
@@ -112,6 +125,9 @@ def run(options: Options) -> Iterator[Row]:
         count = require_equal(_rows(spark.engine, rows), _rows(direct.engine, rows), NAME)
         for side in sides:
             yield _rate(plan, side, direct, count)
+            if options.profile:
+                parameters = _parameters(plan, side) | {"profile": "share of time by stage"}
+                yield Row(NAME, parameters, side.stages.shares())
         last = stream[-1].timestamp
         for side in sides:
             side.time_singles(_pairs(plan.singles, last + 2 * DAY))
@@ -210,7 +226,7 @@ def _latency(plan: Plan, side: Side) -> Row:
 def plot(rows: Sequence[Row], path: Path) -> None:
     """Draw the time of a batch against its size, for both consumers."""
     lines: dict[str, list[tuple[float, float]]] = {}
-    for row in rows:
+    for row in (row for row in rows if "batch" in row.parameters):
         batch = float(str(row.parameters["batch"]))
         rate = row.figures.get("items_per_s")
         milliseconds = row.figures["p50_ms"] if rate is None else 1000 * batch / float(str(rate))

@@ -34,7 +34,6 @@ from tests.benchmarks.event_workloads import (
     Workload,
     curves,
     hybrid,
-    profiled,
     raced,
     verified,
     without,
@@ -42,7 +41,15 @@ from tests.benchmarks.event_workloads import (
     workload_2,
     workload_3,
 )
-from tests.benchmarks.harness import Benchmark, Options, Row, Value, exponent, log_log
+from tests.benchmarks.harness import (
+    Benchmark,
+    Options,
+    Row,
+    Value,
+    exponent,
+    log_log,
+    module_shares,
+)
 
 NAME = "rumor"
 SEED = 2009
@@ -205,7 +212,7 @@ def _profiles(plan: Plan) -> Iterator[Row]:
         side = Side(workload)
         side.load()
         parameters: dict[str, Value] = {"template": template, "profile": "share of time by module"}
-        yield Row(NAME, parameters, profiled(side, len(workload.events)))
+        yield Row(NAME, parameters, module_shares(side.push, len(workload.events)))
 
 
 # -- Rows ----------------------------------------------------------------------------------

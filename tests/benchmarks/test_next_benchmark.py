@@ -6,7 +6,7 @@ import pytest
 
 from tests.benchmarks import next_cep
 from tests.benchmarks.harness import Value
-from tests.benchmarks.next_cep import KINDS, MANY, PLACEMENTS, Kind
+from tests.benchmarks.next_cep import KINDS, MANY, PLACEMENTS, VARIANTS, Kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -29,3 +29,11 @@ def test_what_is_kept_does_not_grow_with_the_stream() -> None:
     assert list(kept) == list(next_cep.TIMED)
     for counts in kept.values():
         assert 0 < max(counts[2:]) <= 1.5 * counts[1] + 20, counts
+
+
+def test_profiles_are_shares_of_registering_and_of_events() -> None:
+    rows = list(next_cep.profiles(0.1, 2))
+    assert len(rows) == 2 * len(KINDS) * len(VARIANTS)
+    for row in rows:
+        shares = [float(share or 0) for share in row.figures.values()]
+        assert 0.5 < sum(shares) <= 1.0001, row
