@@ -1,4 +1,4 @@
-"""Relational queries on the same plan: CEL over documents, and its output as documents again.
+"""Relational queries on the same plan: CEL, SASE and EQL over documents, their rows as documents.
 
 A stream of documents is a stream of events once its attributes are known: they are declared
 (`Engine.stream`), or they are the children of the element that an XSCL query publishes.  What a
@@ -29,8 +29,8 @@ from xscl.language.syntax import Element, Embedded
 from xscl.operators.record import READERS, Records
 from xscl.results import Subscription
 
-LANGUAGES = ("cel",)
-"""The relational languages; XSCL is the other one."""
+LANGUAGES = ("cel", "sase", "eql")
+"""The languages of events; XSCL is the other one."""
 
 Attributes: TypeAlias = Mapping[str, type]
 _NAMES = {kind.__name__: kind for kind in READERS}
@@ -260,5 +260,7 @@ def _text(value: Any) -> str | None:
             return "true" if value else "false"
         case float():
             return text_of(value)
+        case tuple():  # those of a run, such as EQL's ALL
+            return json.dumps(value, ensure_ascii=False)
         case _:
             return str(value)

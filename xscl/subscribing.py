@@ -86,8 +86,8 @@ class Subscribing(Pushing):
         `since` lets it begin earlier, so far back from the clock (`"7 d"`, or
         ticks): it has the matches among the documents that are kept from then
         on, and joins later ones with them.  With `updates` it sees new versions
-        of documents too.  `language` is `xscl` or `cel`; CEL reads streams
-        whose attributes are known (see `stream`).  Raises QueryError, and
+        of documents too.  `language` is `xscl`, or one of events: `cel`, `sase`,
+        `eql`, which read streams whose attributes are known (see `stream`).  Raises QueryError, and
         NameTaken for a name that is in use; TooLong if what was before takes
         more than some `seconds` to find, in which nothing is pushed.
         """

@@ -11,7 +11,6 @@ from typing import Any
 import typer
 
 from cep_core import CepError, Engine, Event, Match, QueryError, Schema
-from cep_core.errors import near_miss
 from cep_core.languages import LANGUAGES
 from cep_core.languages.definitions import Definition, definitions
 from xscl.cli.eventfiles import Record, Unread, as_name, read
@@ -26,7 +25,7 @@ from xscl.cli.eventvalues import (
     typed,
 )
 from xscl.cli.output import Misuse, complain, instant, one_line, say, say_json
-from xscl.cli.queries import query_text
+from xscl.cli.queries import query_text, refuse_unspoken
 
 SPOKEN = tuple(name for name in LANGUAGES if name != "air")
 
@@ -56,9 +55,7 @@ class Read:
 
 def run_events(asked: Asked, *, strict: bool, as_json: bool) -> None:
     """Run event queries over files and print their matches."""
-    if asked.language not in SPOKEN:
-        hint = near_miss(asked.language, SPOKEN)
-        raise Misuse(f"there is no language {asked.language}", hint=hint)
+    refuse_unspoken(asked.language, SPOKEN)
     if asked.unit is not None and asked.unit not in UNITS:
         raise Misuse(f"there is no unit {asked.unit}", hint=f"there are {', '.join(UNITS)}")
     defined = _defined(asked.schema)

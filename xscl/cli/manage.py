@@ -12,18 +12,31 @@ from xscl.cli.delivering import unsubscribe as removed_from
 from xscl.cli.naming import subscriptions_like, told_unknown
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import complain, one_line, say, say_json, table
-from xscl.cli.queries import mistyped, query_text, refuse_bare_duration, unknown_streams
+from xscl.cli.queries import (
+    mistyped,
+    query_text,
+    refuse_bare_duration,
+    refuse_unspoken,
+    unknown_streams,
+)
 from xscl.cli.remote import Refused, Remote, place, reached
 from xscl.engine import Engine
 from xscl.errors import NameTaken
 from xscl.following import prepare
 from xscl.language.windows import refuse_bare_windows
+from xscl.relational import LANGUAGES
+from xscl.results import XSCL
 from xscl.service.names import refuse_unaddressable
+
+SPOKEN = (XSCL, *LANGUAGES)
 
 
 def subscribe(
     name: Annotated[str, typer.Argument(help="The name of the subscription.")],
-    query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The query, in XSCL.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The query.")],
+    language: Annotated[
+        str, typer.Option("--language", metavar="|".join(SPOKEN), help="What it is written in.")
+    ] = XSCL,
     updates: Annotated[
         bool, typer.Option("--updates", help="See new versions of documents too.")
     ] = False,
@@ -45,6 +58,8 @@ def subscribe(
     With --since it begins with the documents that are kept from that time on.
     With --webhook a running service posts its matches, signed by the secret
     that is shown this once (Standard Webhooks).
+    Queries in languages of events are the operator's; they read streams whose
+    attributes are known.
 
     \b
     Example:
@@ -52,20 +67,23 @@ def subscribe(
     """
     refuse_unaddressable(name)
     text = query_text(query)
-    refuse_bare_windows(text)
+    refuse_unspoken(language, SPOKEN)
+    if language == XSCL:
+        refuse_bare_windows(text)
     refuse_bare_duration(since)
     check_webhook(webhook)
     made = None
     service = reached(data, url, token)
     if service is not None:
         with service:
-            warnings = _put(service, name, {"query": text, "updates": updates, "since": since})
+            wanted = {"query": text, "updates": updates, "since": since, "language": language}
+            warnings = _put(service, name, wanted)
             made = None if webhook is None else _delivered(service, name, webhook)
     else:
         at = home(data)
         with at.hold("subscribe"), Engine(at.database) as engine:
             prepare(engine)
-            engine.subscribe(name, text, updates=updates, since=since)
+            engine.subscribe(name, text, updates=updates, language=language, since=since)
             warnings = [*_warnings(engine.explain(name)), *unknown_streams(engine, name)]
             made = None if webhook is None else deliver(engine, at, name, webhook)
     for warning in warnings:

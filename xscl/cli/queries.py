@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xscl.cli.output import Misuse, complain
 from xscl.engine import Engine
+from xscl.language.faults import near_miss
 from xscl.language.parser import parse_window
 
 
@@ -22,6 +23,13 @@ def query_text(argument: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise Misuse(f"the query file {path} cannot be read: {reason}") from None
+
+
+def refuse_unspoken(language: str, spoken: Collection[str]) -> None:
+    """Raise Misuse for a `--language` that a command does not speak."""
+    if language not in spoken:
+        hint = near_miss(language, spoken) or f"one of {', '.join(spoken)}"
+        raise Misuse(f"there is no language {language}", hint=hint)
 
 
 def refuse_bare_duration(since: str | None) -> None:
