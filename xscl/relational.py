@@ -34,6 +34,10 @@ LANGUAGES = ("cel", "sase", "eql")
 
 Attributes: TypeAlias = Mapping[str, type]
 _NAMES = {kind.__name__: kind for kind in READERS}
+_UNREAD = (
+    "say which leaves of its documents are read, and as what: PUT /v1/streams/{0} with"
+    ' {{"attributes": {{"title": "str"}}}}, or Engine.stream'
+)
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
@@ -48,6 +52,18 @@ def schema_of(attributes: Attributes) -> Schema:
             )
     with translated():
         return Schema(tuple(attributes), tuple(attributes.values()))
+
+
+def attributes_of(types: Mapping[str, str]) -> Attributes:
+    """Return the attributes of a stream whose types are given by name: str, int, float or bool."""
+    return {name: _NAMES[kind] for name, kind in types.items()}
+
+
+def names_of(schema: Schema | None) -> dict[str, str] | None:
+    """Return the attributes of a schema, their types by name; None if nothing is known."""
+    if schema is None:
+        return None
+    return {name: kind.__name__ for name, kind in zip(schema.names, schema.types, strict=True)}
 
 
 def published_schema(query: CompiledQuery) -> Schema | None:
@@ -90,10 +106,8 @@ def _copied(embedded: Embedded, query: CompiledQuery) -> str:
 
 def schema_as_text(schema: Schema | None) -> str | None:
     """Return a schema as text, to be kept."""
-    if schema is None:
-        return None
-    names = [kind.__name__ for kind in schema.types]
-    return json.dumps(dict(zip(schema.names, names, strict=True)))
+    names = names_of(schema)
+    return None if names is None else json.dumps(names)
 
 
 def schema_from(text: str) -> Schema:
@@ -134,7 +148,13 @@ class Relational:
     def plan(self, name: str, text: str, language: str, since: int) -> Query:
         """Put a query into the plan; it sees documents that arrive from `since` on."""
         found = {word: self._schema(word) for word in dict.fromkeys(_WORD.findall(text))}
-        return self._plan(name, text, language, since, found)
+        try:
+            return self._plan(name, text, language, since, found)
+        except QueryError as error:
+            missed = error.message.rpartition(" ")[2]
+            if missed in found and found[missed] is None and " no " in error.message:
+                error.hint = _UNREAD.format(missed)
+            raise
 
     def plan_again(self, subscription: Subscription) -> Query:
         """Put a registered query into the plan, with the schemas that it had before."""

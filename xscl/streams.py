@@ -163,6 +163,10 @@ class Streams:
         """Return whether a stream is declared or published."""
         return stream in self._latenesses or bool(self._subscriptions.publishers(stream))
 
+    def declared(self, stream: str) -> Schema | None:
+        """Return what was declared of the attributes of a stream."""
+        return self._declared.get(stream)
+
     def schema(self, stream: str) -> Schema | None:
         """Return what is known of the attributes of a stream of documents."""
         if stream in self._declared:

@@ -13,7 +13,7 @@ from xscl.history import Trial, beginning, past
 from xscl.matches import Matches
 from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.pushing import Pushing
-from xscl.relational import Attributes
+from xscl.relational import Attributes, names_of
 from xscl.results import XSCL, Subscription
 from xscl.shapes import Registrable
 from xscl.sizing import FEWEST, Sizing
@@ -272,6 +272,10 @@ class Subscribing(Pushing):
     def is_live(self, stream: str) -> bool:
         """Return whether the documents of a stream come as they happen (see `stream`)."""
         return self._streams.is_live(stream)
+
+    def attributes(self, stream: str) -> dict[str, str] | None:
+        """Return the attributes that were declared of a stream, their types by name."""
+        return names_of(self._streams.declared(stream))
 
     def end_questions(self) -> None:
         """Have trials, and questions that need some, end soon: they raise Stopping."""

@@ -71,6 +71,25 @@ def test_only_documents_say_how_late_it_is_on_a_stream_that_is_not_live(
     assert (shown["dated"], shown["replayed"], shown["sensors"]) == (False, False, True)
 
 
+def test_documents_are_events_once_their_attributes_are_known(operator: httpx.Client) -> None:
+    sequence = "EVENT SEQ(ticks a, ticks b) WHERE a.k = b.k AND a.v < b.v WITHIN 1 hours"
+    wanted = {"query": sequence, "language": "sase"}
+    ok(operator.put("/v1/streams/ticks", json={"live": False}))
+    refused = operator.put("/v1/subscriptions/rising", json=wanted)
+    assert refused.status_code == 422
+    assert "PUT /v1/streams/ticks with" in refused.json()["hint"]
+    attributes = {"k": "str", "v": "float"}
+    declared = {"live": False, "attributes": attributes}
+    assert ok(operator.put("/v1/streams/ticks", json=declared))["attributes"] == attributes
+    ok(operator.put("/v1/subscriptions/rising", json=wanted))
+    assert ok(operator.put("/v1/streams/ticks", json={"live": False}))["attributes"] == attributes
+    for value in (1, 2, 1):
+        ok(operator.post("/v1/documents/ticks", content=f"<t><k>x</k><v>{value}</v></t>".encode()))
+    path = "/v1/subscriptions/rising/matches"
+    eventually(lambda: len(ok(operator.get(path))["matches"]) == 1)
+    assert operator.put("/v1/streams/odd", json={"attributes": {"k": "date"}}).status_code == 422
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Path, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from xscl.errors import XsclError
 from xscl.feed import check_name
+from xscl.relational import attributes_of
 from xscl.retention import ticks_of
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
@@ -40,6 +41,12 @@ class Declared(BaseModel):
         " so those of long ago can be sent.",
         examples=[True],
     )
+    attributes: dict[str, Literal["str", "int", "float", "bool"]] | None = Field(
+        None,
+        description="Which leaves of its documents queries in languages of events read, and as"
+        " what; if nothing is said, as before.",
+        examples=[{"title": "str", "price": "float"}],
+    )
 
 
 class Stream(BaseModel):
@@ -49,6 +56,10 @@ class Stream(BaseModel):
     own: bool = Field(description="Whether it is yours.", examples=[True])
     lateness: float = Field(description="In seconds.", examples=[0.0])
     live: bool = Field(description="Whether its documents come as they happen.", examples=[True])
+    attributes: dict[str, str] | None = Field(
+        description="What was declared for queries in languages of events.",
+        examples=[{"title": "str", "price": "float"}],
+    )
 
 
 class MadeStream(Stream):
@@ -92,7 +103,7 @@ def put(name: Name, declared: Declared, here: Here, who: Who, response: Response
     """Makes a stream of your own.
 
     Queries mean your own one from now on; those that are registered go on reading what they read.
-    Its lateness can be set before the first subscription reads it.
+    Its lateness and its attributes can be set before the first subscription reads them.
     """
     known = who.qualify(name)
     check_name(name)
@@ -101,8 +112,9 @@ def put(name: Name, declared: Declared, here: Here, who: Who, response: Response
     if is_new:
         here.accounts.claim(who, name)
     is_so = lateness == here.engine.lateness(known) and declared.live == here.engine.is_live(known)
-    if is_new or not is_so:
-        here.engine.stream(known, lateness=lateness, live=declared.live)
+    attributes = None if declared.attributes is None else attributes_of(declared.attributes)
+    if is_new or not is_so or attributes is not None:
+        here.engine.stream(known, lateness=lateness, live=declared.live, attributes=attributes)
     if is_new:
         response.status_code = HTTPStatus.CREATED
     made = _shown(here, who, name)
@@ -143,4 +155,5 @@ def _shown(here: Installation, who: Account, name: str) -> Stream:
         own=who.own(known) is not None,
         lateness=here.engine.lateness(known) / 1e6,
         live=here.engine.is_live(known),
+        attributes=here.engine.attributes(known),
     )
