@@ -223,18 +223,30 @@ class Engine:
             "waiting": sum(len(lane) for lane in self.plan.lanes.values()),
         }
 
-    def explain(self, name: str) -> str:
-        """Return what a query became: operators, who shares them, what indexes answer, the time."""
+    def explain(self, name: str, seen: Callable[[str], bool] | None = None) -> str:
+        """Return what a query became: operators, who shares them, what indexes answer, the time.
+
+        ``seen`` says which queries, by name, whoever asks may know of; None: all.  What would tell
+        of the others is left out.
+        """
         query = self._queries.query(name)
         reads = ", ".join(query.compiled.reads)
-        head = f"{name} (query {query.number}, {query.language}) reads {reads}"
+        number = f"query {query.number}, " if seen is None else ""
+        head = f"{name} ({number}{query.language}) reads {reads}"
         head = "\n  ".join([head, *self._queries.prepared(query).notes])
         output = f"{query.publishes or name}{query.schema}"
         if query.lane.lateness:
             lateness = duration_in_words(query.lane.lateness, self.ticks_per_second)
             output += f", {lateness} behind the clock"
-        steps, sharers = self._queries.steps(query), self._queries.sharers(query)
-        return in_words(head, steps, sharers, output, query.names, self.ticks_per_second)
+        return in_words(
+            head,
+            self._queries.steps(query),
+            self._queries.sharers(query, seen),
+            output,
+            query.names,
+            self.ticks_per_second,
+            alone=seen is not None,
+        )
 
     def export(self, name: str) -> str:
         """Return the automaton of a linear-plus query as an AIR document (language "air")."""

@@ -5,13 +5,14 @@ operators that a query holds.  All entries together say what a whole snapshot sa
 their numbers is that in which rows came.  Entries name operators by numbers that stay, which the
 entries of the queries say; those of a snapshot are positions, which move when a query leaves.
 
-States, aggregates and lanes tell the journal what changes, so their entries cost what a batch
-touches.  The other m-ops that keep rows are compared with what they had kept, row by row, when
-their lane has passed an epoch; of these, too, only what is new is written.
+States, aggregates, window joins and lanes tell the journal what changes, so their entries cost what
+a batch touches.  The other m-ops that keep rows are compared with what they had kept, row by row,
+when their lane has passed an epoch; of these, too, only what is new is written.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -76,14 +77,27 @@ class Entries:
     def release(self, holder: str) -> None:
         """Let the operators go of who may have held some; no entry may speak of them alone."""
         if holder in self._held:
-            self._journal.drop((self._held.pop(holder),))
+            held = self._held.pop(holder)
+            self._journal.drop((held,))
             self._replanned = True
+            for operator in held.operators:
+                if not operator.uses:
+                    self._rewrite(operator)
 
     def _number(self, held: Held) -> None:
         for operator in held.operators:
             if not operator.number:
                 self._last += 1
                 operator.number = self._last
+                self._rewrite(operator)
+
+    def _rewrite(self, operator: Operator) -> None:
+        """Have what others have as well written anew: the operator has come or left."""
+        if operator.mop is not None:
+            things = list(operator.mop.shared(operator))
+            self._journal.drop(things)
+            for thing in things:
+                self._journal.keep(operator.mop, thing)
 
     # -- Writing ---------------------------------------------------------------------------
 
@@ -115,12 +129,13 @@ class Entries:
                 self._compared[mop] = self._compared_with(self._compared.get(mop, {}), mop)
 
     def _compared_with(self, before: dict[Any, Saved], mop: MOp) -> dict[Any, Saved]:
-        """Return what an m-op keeps now; rows are the same if they are the same object."""
+        """Return what an m-op keeps now; rows are the same if they are equal."""
         found: dict[Any, Saved] = {}
+        times: Counter[Any] = Counter()  # some m-ops keep a row twice
         for row, numbers, *rest in mop.dump(self._numbering.number):
-            key = (id(row), *numbers, *rest)
-            while key in found:
-                key = (*key, None)
+            same = (row, *numbers, *rest)
+            times[same] += 1
+            key = same, times[same]
             saved = before.pop(key, None)
             if saved is None:
                 saved = Saved(row, [numbers, *rest])

@@ -32,30 +32,34 @@ def in_words(
     output: str,
     published: Mapping[Operator, str],
     ticks_per_second: int,
+    *,
+    alone: bool = False,
 ) -> str:
     """Return a query's operators as text, one a line, lower ones first, with the rules of time.
 
     ``steps`` are (node, literals, operator in the plan); ``sharers`` how many queries have
-    each operator; ``published`` the streams that operators are known by.
+    each operator; ``published`` the streams that operators are known by.  ``alone`` leaves out
+    what tells of other queries: the m-ops with their numbers and indexes.
     """
+    own = {operator: f"{operator.wanted.kind}#{n}" for n, (*_, operator) in enumerate(steps, 1)}
+    name = (lambda operator: own.get(operator) or name_of(operator)) if alone else name_of
     lines, edges = [head], dict[str, None]()
     for node, literals, operator in steps:
         said = Said(literals, ticks_per_second)
-        lines.append(f"  {name_of(operator)}  {operator_in_words(node, said)}")
-        below = ", ".join(_known(source, published) for source in operator.wanted.inputs)
-        lines.append(f"      reads {below}; {_sharing(operator, sharers[operator])}")
-        answered = indexed(operator)
+        lines.append(f"  {name(operator)}  {operator_in_words(node, said)}")
+        below = ", ".join(
+            f"{published[source]} ({name(source)})" if source in published else name(source)
+            for source in operator.wanted.inputs
+        )
+        shared = _queries(sharers[operator]) + ("" if alone else _others(operator))
+        lines.append(f"      reads {below}; used by {shared}")
+        answered = "" if alone else indexed(operator)
         if answered:
             lines.append(f"      {answered}")
         for rule in _edges(node, operator.wanted.kind):
             edges[str(EDGE_RULES[rule])] = None
     lines.append(f"  output  {output}")
     return "\n".join([*lines, *(f"  {edge}" for edge in edges)])
-
-
-def _known(source: Operator, published: Mapping[Operator, str]) -> str:
-    name = name_of(source)
-    return f"{published[source]} ({name})" if source in published else name
 
 
 def _edges(node: Node, kind: str) -> Iterable[str]:
@@ -68,10 +72,12 @@ def _edges(node: Node, kind: str) -> Iterable[str]:
     return (*([_EDGES[kind]] if kind in _EDGES else []), *(["\\"] if guarded else []))
 
 
-def _sharing(operator: Operator, queries: int) -> str:
+def _queries(number: int) -> str:
+    return "this query only" if number == 1 else f"{number} queries"
+
+
+def _others(operator: Operator) -> str:
     mop = operator.mop
     assert mop is not None
-    same = "this query only" if queries == 1 else f"{queries} queries"
     others = len(mop.operators) - 1
-    mops = f", {others} other operator{'s' * (others != 1)} in {mop.label}" if others else ""
-    return f"used by {same}{mops}"
+    return f", {others} other operator{'s' * (others != 1)} in {mop.label}" if others else ""

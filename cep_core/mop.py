@@ -84,7 +84,7 @@ class MOp(ABC):
     kind: ClassVar[str] = ""
     single: ClassVar[bool] = False  # whether its rows are single events if its inputs' are
     joins: ClassVar[bool] = False  # whether its rows are made of several events in any order
-    journals: ClassVar[bool] = False  # whether it tells its lane's journal what it keeps
+    journals: ClassVar[bool] = False  # whether it tells the plan's journal what it keeps
     lane: Lane | None = None
 
     def __init__(self, first: Wanted, number: int) -> None:
@@ -128,6 +128,10 @@ class MOp(ABC):
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         """Take a row back from a snapshot, for some of the operators."""
         raise AssertionError(f"{self.label} keeps nothing")
+
+    def shared(self, operator: Operator) -> Iterator[Any]:
+        """Yield the things kept for an operator that are kept for others that come and go, too."""
+        return iter(())
 
     def waiting_ports(self) -> tuple[Port, ...]:
         """Return the ports that rows of monotone streams wait for, by input."""

@@ -235,7 +235,7 @@ def _negation(plan: Plan, wanted: Wanted, number: int) -> MOp:
 
 def _join(plan: Plan, wanted: Wanted, number: int) -> MOp:
     lateness = max(source.lateness for source in wanted.inputs)
-    return WindowJoin(wanted, number, plan.clock, lateness)
+    return WindowJoin(wanted, number, plan.clock, lateness, plan.journal)
 
 
 BUILDERS: Mapping[str, Builder] = {

@@ -8,7 +8,7 @@ reader's registration; where neither makes a difference the plan finds the same 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import cycle
 from typing import Any, TypeAlias
@@ -237,10 +237,11 @@ class Queries:
             for source, operator in zip(sources, query.held, strict=True)
         ]
 
-    def sharers(self, query: Query) -> Counter[Operator]:
-        """Return how many queries have each operator of a query."""
+    def sharers(self, query: Query, seen: Callable[[str], bool] | None = None) -> Counter[Operator]:
+        """Return how many queries have each operator of a query; ``seen`` says who counts."""
         own = set(query.held)
-        return Counter(op for other in self.by_name.values() for op in own.intersection(other.held))
+        others = [one for one in self.by_name.values() if seen is None or seen(one.name)]
+        return Counter(op for other in others for op in own.intersection(other.held))
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from cep_core.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.events import Row
@@ -50,6 +50,9 @@ class Timed(Protocol):
 
     def fire(self, deadline: int) -> None:
         """Emit what is due at the deadline, after that epoch's events."""
+
+    def awaiting(self, time: int) -> Iterator[Any]:
+        """Yield the operators for which something is due at the time of a timer."""
 
 
 class Stage(Protocol):
@@ -326,6 +329,11 @@ class Lane:
         """Yield the rows that wait, by time and arrival."""
         for time in sorted(self._rows):
             yield from self._rows[time]
+
+    def timers(self) -> Iterator[tuple[int, Timed]]:
+        """Yield the timers with their times, in no order."""
+        for time, _, mop in self._timers:
+            yield time, mop
 
     def __len__(self) -> int:
         return sum(map(len, self._rows.values()))

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import msgpack
 
 from cep_core import algebra, expressions
-from cep_core.channels import members_of, slots_of
+from cep_core.awaited import receivers
+from cep_core.channels import members_of
 from cep_core.errors import CepError, SnapshotError
 from cep_core.events import TYPES, Row, Schema
 from cep_core.mop import MOp, Operator
@@ -199,18 +200,14 @@ def state_of(plan: Plan, numbering: Numbering, codec: Codec) -> Data:
 def waiting_of(lane: Lane, waiting: Waiting, numbering: Numbering, codec: Codec) -> Data:
     """Return a row that waits for its epoch as data; None: it makes no difference."""
     port, row, members = waiting
-    slots, side = set(slots_of(members)), 0
+    side = 0
     if isinstance(port.mop, ActiveIndex):
         target: Data = numbering.reference(port.mop.right)
     elif port not in port.mop.waiting_ports():
         return None
     else:
         side = port.mop.waiting_ports().index(port)
-        target = [
-            numbering.number(operator)
-            for operator in port.mop.operators
-            if operator.wanted.inputs[side].slot in slots
-        ]
+        target = list(map(numbering.number, receivers(port, members)))
     return [lane.lateness, target, codec.row(row), *([side] if side else [])]
 
 

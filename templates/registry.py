@@ -142,6 +142,11 @@ class Registry:
 
     def save(self) -> None:
         """Write what was added since the last time."""
+        self.write()
+        self._new.clear()
+
+    def write(self) -> None:
+        """Write what was added since the last time, and let it go on waiting: it may be undone."""
         for table, rows in self._new.items():
             if len(rows) > FEW:
                 columns = list(zip(*rows, strict=True))
@@ -154,7 +159,6 @@ class Registry:
                 self._connection.execute(
                     f"INSERT INTO {table} VALUES {', '.join([row] * len(rows))}", values
                 )
-        self._new.clear()
 
     # -- What stage 1 and the processor need to know ---------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,8 @@ from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
 from xscl.workers import Workers
+
+_log = logging.getLogger(__name__)
 
 WAITING = 2_000
 """Rows that wait to be written at most: they are made again from the queries after a kill."""
@@ -150,8 +153,25 @@ class Assembly:
             if self._pages is not None:
                 self._pages.close()
                 self._pages = None
+            if self._store.path is not None and self._registry.waiting:
+                self._write_last()
             self._store.close()
             self._unsettle()
+
+    def save(self) -> None:
+        """Write the rows of R_T that wait to be written, if there is room.
+
+        They follow from the queries, so nothing is lost without it.
+        """
+        with self._lock:
+            if self._registry.waiting:
+                with _only_told(), self._changing():
+                    pass  # which writes them
+
+    def _write_last(self) -> None:
+        """Write what waits, before what is in memory is given up."""
+        with _only_told(), self._store.transaction():
+            self._registry.save()
 
     @contextmanager
     def _changing(self, *, waits: bool = False) -> Iterator[None]:
@@ -233,6 +253,15 @@ class Assembly:
         )
         self._accepted.extend(accepted)
         self._network.take(accepted)
+
+
+@contextmanager
+def _only_told() -> Iterator[None]:
+    """Have the log told if what waits cannot be written: it is made again from the queries."""
+    try:
+        yield
+    except StoreError as error:
+        _log.warning("what follows from queries is not written now: %s", error)
 
 
 def _place(composite: Composite) -> Origin:

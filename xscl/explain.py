@@ -57,7 +57,7 @@ def explain(
         known = store.fetch("SELECT 1 FROM state.stream WHERE name = ?", [query])
         registered = None if known or query in subscriptions.streams() else subscriptions[query]
     if registered is not None and registered.relational:
-        return network.relational.explain(registered.name)
+        return network.relational.explain(registered.name, seen)
     compiled = compile_query(registered.query if registered else query)
     if sql:
         templates = registry if seen is None else None

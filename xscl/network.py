@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import cep_core
 from cep_core import Schema
+from cep_core.awaited import awaited
 from cep_core.channels import Channel, Members, members_of
 from cep_core.entries import Entries, Entry
 from cep_core.events import Row
@@ -27,7 +28,6 @@ from cep_core.mop import MOp, Operator, Wanted
 from cep_core.operators.state import State
 from cep_core.plan import Builder, Plan
 from cep_core.queries import Query
-from cep_core.runtime import END
 from cep_core.snapshot import AttributeType, Codec, Numbering
 from templates.joingraph import LEFT
 from templates.processor import FOUND, Processor
@@ -138,6 +138,7 @@ class Network:
         self._rows: list[tuple[int, Composite]] = []
         self._entered: Counter[tuple[str, ...]] = Counter()  # documents by their streams
         self._found: Counter[int] = Counter()  # rows of joins by template
+        self._waiting: tuple[Sequence[Subscription], Set[Operator]] = (), set()
 
     def _builders(self) -> Mapping[str, Builder]:
         def template_join(plan: Plan, wanted: Wanted, number: int) -> MOp:
@@ -416,10 +417,17 @@ class Network:
         }
         return Passed(streams, self._found, mops)
 
-    def waiting_for(self) -> dict[int, int]:
-        """Return the first time that something waits for, by the lateness of who waits."""
-        found = {late: lane.next_epoch() for late, lane in self.core.plan.lanes.items()}
-        return {late: first for late, first in found.items() if first < END}
+    def is_awaited(self, overdue: Callable[[int, int], bool], by: Sequence[Subscription]) -> bool:
+        """Return whether anything that is overdue concerns one of some subscriptions.
+
+        `overdue` says that of a time and a lateness; `by` is the same if its members are.
+        """
+        lanes = self.core.plan.lanes.values()
+        due = [lane for lane in lanes if overdue(lane.next_epoch(), lane.lateness)]
+        if due and self._waiting[0] is not by:
+            operators = (operator for one in by for operator in self.operators(one))
+            self._waiting = by, {one for one in operators if one.wanted.lane is not None}
+        return any(overdue(awaited(lane, self._waiting[1]), lane.lateness) for lane in due)
 
     def waiting(self) -> set[int]:
         """Return the documents of all composites that operators over time still hold."""

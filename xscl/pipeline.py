@@ -214,13 +214,19 @@ def read_checkpoint(directory: Path) -> Checkpoint | None:
     return Checkpoint(directory, query_id, committed)
 
 
-def read_offset(directory: Path, batch_id: int) -> int | None:
-    """The segment with which a batch ends by Spark's log of offsets; None if it does not say."""
+def read_offset(directory: Path, batch_id: int) -> int:
+    """The segment with which a batch ends by Spark's log of offsets.
+
+    Raises if it does not say: where the beats of the batch end would not be known.
+    """
+    path = directory / "offsets" / str(batch_id)
     try:
-        *_, offset = (directory / "offsets" / str(batch_id)).read_text("utf-8").splitlines()
+        *_, offset = path.read_text("utf-8").splitlines()
         return int(json.loads(offset)["segment"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise PipelineError(  # all in one line: through Java comes nothing else
+            f"Spark's log {path} does not say with which segment its batch ends: {_START_OVER}"
+        ) from error
 
 
 def check_store(sink: Sink, checkpoint: Checkpoint) -> None:

@@ -198,15 +198,17 @@ class Pushing(Assembly):
             return self._finish()
 
     def is_awaited(self, time: int) -> bool:
-        """Return whether something on live streams waits for the clock to be at a time, in ticks.
+        """Return whether a query over live streams waits for the clock to be at a time, in ticks.
 
         It waits for the end of an epoch, or for a deadline; where there is a lateness a hundredth
         of it longer, so that one time will do for many.
         """
+
+        def overdue(first: int, late: int) -> bool:
+            return first + late + late // 100 < time
+
         with self._lock:
-            waiting = self._network.waiting_for()
-            due = [late for late, first in waiting.items() if first + late + late // 100 < time]
-            return bool(due) and not self._streams.live_latenesses().isdisjoint(due)
+            return self._network.is_awaited(overdue, self._streams.live_readers())
 
     def _all(self, first: int = 1) -> Matches:
         return self._expand(

@@ -77,13 +77,10 @@ class Reading(Subscribing):
         with self._lock:
             self._store.expect_open()
             _refuse_all_but_select(query)
-            if self._registry.waiting:
-                with self._changing():
-                    pass  # which writes it
             with self._store.telling():
                 self._relations.refresh()
             try:
-                with self._store.reading():
+                with self._store.reading(self._registry.write if self._registry.waiting else None):
                     return self._store.answer(query)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None
@@ -191,6 +188,7 @@ class Reading(Subscribing):
         It is the state between two pushes; other threads may go on pushing.  Raises BackupError
         if the file cannot be written, or for an engine in memory.  `xscl.restore` puts it back.
         """
+        self.save()
         with self._lock:
             store = self._store.beside()
         with closing(store):

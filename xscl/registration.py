@@ -16,7 +16,7 @@ from templates.processor import Processor
 from templates.registry import Placed, Registry
 from xscl.compile import CompiledQuery
 from xscl.compositestreams import CompositeStreams
-from xscl.errors import XsclError
+from xscl.errors import StoreError, XsclError
 from xscl.network import Network
 from xscl.relational import LANGUAGES
 from xscl.results import XSCL
@@ -226,9 +226,12 @@ class Registration:
         waiting = [s for s in self._subscriptions if s.template and s.qid not in registry]
         for subscription in waiting:
             query = self._shapes.prepare(subscription.query)
-            assert isinstance(query, Plain), "only queries that are plain have rows that wait"
+            if not isinstance(query, Plain):
+                raise _made_otherwise(subscription.name)
             placed = self._add(query, subscription.qid)
-            assert (placed.template, placed.qid) == (subscription.template, subscription.qid)
+            found = placed.template, placed.qid, self._subscriptions.outputs(query, placed)
+            if found != (subscription.template, subscription.qid, subscription.outputs):
+                raise _made_otherwise(subscription.name)
 
     def set_prompt(self) -> None:
         """Tell the plan whether some operator over time reads what another one publishes."""
@@ -243,6 +246,15 @@ class Registration:
     def _read_pairs(self) -> None:
         """Ask stage 1 for the pairs that are new or have changed."""
         self._network.ask(self._registry.take_changed())
+
+
+def _made_otherwise(name: str) -> StoreError:
+    return StoreError(
+        f"the join of the subscription {name!r} was not written yet when its process was killed,"
+        " and this release makes another one of its query",
+        hint="open the store once with the release that it was written by, and close that: it"
+        " writes all joins then",
+    )
 
 
 def _definition(name: str, language: str) -> str:

@@ -210,9 +210,9 @@ class Relational:
         for query in self.queries():
             yield query.held
 
-    def explain(self, name: str) -> str:
-        """Return what a query became in the plan."""
-        return self._core.explain(name)
+    def explain(self, name: str, seen: Callable[[str], bool] | None = None) -> str:
+        """Return what a query became in the plan, of other queries only what may be `seen`."""
+        return self._core.explain(name, seen)
 
     def _adopt(self, schemas: Mapping[str, Schema | None]) -> None:
         """Make streams of events of streams of documents, those whose schema is known."""

@@ -232,11 +232,12 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """A micro-batch on its way from Spark's thread to the consumer's: pointers, in order."""
+    """A micro-batch on its way from Spark's thread to the consumer's: pointers, and its end."""
 
     rows: tuple[source.Row, ...]
     query_id: str
     batch_id: int
+    segment: int
     done: Future[None] = field(default_factory=Future, compare=False)
 
 
@@ -364,7 +365,7 @@ class SparkConsumer:
             # The thread of a micro-batch knows its query; `StreamingQuery.id` may not exist yet.
             context = pointers.sparkSession.sparkContext
             query_id = context.getLocalProperty("sql.streaming.queryId")
-            handover.give(MicroBatch(self._rows(pointers, batch_id), str(query_id), batch_id))
+            handover.give(self._batch(pointers, str(query_id), batch_id))
 
         stream = self._session.readStream.format(source.NAME).options(**self._options())
         try:
@@ -376,8 +377,8 @@ class SparkConsumer:
         except (PySparkException, Py4JError) as error:
             raise PipelineError(f"Spark cannot read the spool: {_reason(error)}") from error
 
-    def _rows(self, pointers: DataFrame, batch_id: int) -> tuple[source.Row, ...]:
-        """The pointers of a micro-batch, in order; called in Spark's thread.
+    def _batch(self, pointers: DataFrame, query_id: str, batch_id: int) -> MicroBatch:
+        """A micro-batch with its pointers; called in Spark's thread.
 
         A batch of a few documents is found without Spark, as a task takes 40 ms whatever it does:
         it ends where Spark's log of offsets says, and begins after what was given before, which is
@@ -386,17 +387,16 @@ class SparkConsumer:
         """
         begin = max(self._given, self._sink.segment)
         end = read_offset(self._checkpoint, batch_id)
-        numbers = [] if end is None else [n for n in self._spool.numbers(begin) if n <= end]
-        rows = None if end is None else self._few(numbers)
+        numbers = [n for n in self._spool.numbers(begin) if n <= end]
+        rows = self._few(numbers)
         if rows is None:
             columns = [column.to_pylist() for column in pointers.toArrow().columns]
             rows = list(zip(*columns, strict=True))
             read = {row[0] for row in rows}
             rows += map(_whole, map(self._spool.segment, (n for n in numbers if n not in read)))
             rows.sort()
-        if rows:
-            self._given = max(self._given, rows[-1][0])
-        return tuple(rows)
+        self._given = max(self._given, end)
+        return MicroBatch(tuple(rows), query_id, batch_id, end)
 
     def _few(self, numbers: Sequence[int]) -> list[source.Row] | None:
         """The pointers to segments; None if they are too many to do without Spark's tasks."""
@@ -428,8 +428,7 @@ class SparkConsumer:
             past = self._sink.segment
             rows = [row for row in batch.rows if row[0] > past]
             documents, parts, beats = _read(self._spool, rows)
-            last = rows[-1][0] if rows else 0
-            key = Batch(batch.query_id, batch.batch_id, last, beats)
+            key = Batch(batch.query_id, batch.batch_id, batch.segment, beats)
             self._sink.consume(documents, key, parts)
             self._publish()
         except BaseException as error:
@@ -439,7 +438,7 @@ class SparkConsumer:
         reached("batch_done")
         batch.done.set_result(None)
         forget(self._spool, self._committed)
-        self._committed = last
+        self._committed = batch.segment
         for path in {row[3] for row in batch.rows if row[3] is not None}:
             Path(path).unlink(missing_ok=True)
         return len(documents)

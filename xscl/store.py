@@ -296,13 +296,15 @@ class Store:
     # -- Reading ---------------------------------------------------------------------------
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Refuse every change within the block, also one that hides in a SELECT.
+    def reading(self, begin: Callable[[], None] | None = None) -> Iterator[None]:
+        """Let every change within the block be refused or undone, also one that hides in a SELECT.
 
-        What is read in it is as it was at the first read.
+        What is read in it is as it was at the first read, and what `begin` has written before.
         """
-        self.connection.execute("BEGIN TRANSACTION READ ONLY")
+        self.connection.execute(f"BEGIN TRANSACTION{' READ ONLY' if begin is None else ''}")
         try:
+            if begin is not None:
+                begin()
             yield
         finally:
             self.connection.execute("ROLLBACK")

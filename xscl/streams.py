@@ -6,7 +6,7 @@ its attributes are those that its query constructs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -24,6 +24,7 @@ from xscl.relational import (
     schema_from,
     schema_of,
 )
+from xscl.results import Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 
@@ -52,7 +53,7 @@ class Streams:
         self._compiled = compiled
         self._latenesses: dict[str, int] = {}
         self._live: set[str] = set()
-        self._live_latenesses: set[int] = set()
+        self._live_readers: list[Subscription] = []
         self._live_for: tuple[int, ...] = ()
         self._declared: dict[str, Schema] = {}
         self._changes = 0
@@ -201,14 +202,19 @@ class Streams:
             return stream in self._live
         return all(self.is_live(read) for one in publishers for read in one.reads)
 
-    def live_latenesses(self) -> set[int]:
-        """Return how late queries with operators over time are that read live streams only."""
+    def live_readers(self) -> Sequence[Subscription]:
+        """Return the subscriptions with operators over time that read live streams only.
+
+        It is the same sequence as long as they are the same.
+        """
         state = self._changes, *self._subscriptions.state
         if self._live_for != state:
-            reads = {one.reads for one in self._subscriptions if one.ordered or one.relational}
-            live = [streams for streams in reads if all(map(self.is_live, streams))]
-            self._live_latenesses, self._live_for = set(map(self.latest, live)), state
-        return self._live_latenesses
+            ordered = [one for one in self._subscriptions if one.ordered or one.relational]
+            reads = {one.reads for one in ordered}
+            live = {streams for streams in reads if all(map(self.is_live, streams))}
+            self._live_readers = [one for one in ordered if one.reads in live]
+            self._live_for = state
+        return self._live_readers
 
     def _has_feeds(self, stream: str) -> bool:
         """Return whether a stream is that of a feed, or a tag of some."""

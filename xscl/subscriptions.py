@@ -123,13 +123,7 @@ class Subscriptions:
     ) -> Subscription:
         """Register a query that is a row of R_T under a name; `save` makes it durable."""
         self.refuse_taken(name)
-        graph = self._registry.members[placed.template].template.graph
-        found = [
-            plain.shape.outputs[at]
-            for node, at in zip(graph.nodes, placed.order, strict=True)
-            if node.output
-        ]
-        outputs = tuple(one for place in (0, 1) for one in found if one and one[0] == place)
+        outputs = self.outputs(plain, placed)
         subscription = Subscription(
             self._next,
             name,
@@ -146,6 +140,16 @@ class Subscriptions:
         self._know(subscription)
         self._new.append(subscription)
         return subscription
+
+    def outputs(self, plain: Plain, placed: Placed) -> tuple[tuple[int, str], ...]:
+        """Return the variables that the results of a row of R_T bind for a query, in order."""
+        graph = self._registry.members[placed.template].template.graph
+        found = [
+            plain.shape.outputs[at]
+            for node, at in zip(graph.nodes, placed.order, strict=True)
+            if node.output
+        ]
+        return tuple(one for place in (0, 1) for one in found if one and one[0] == place)
 
     def add_query(
         self,

@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple, cast
 
-from cep_core.channels import members_of, without_slot
+from cep_core.channels import members_of, slots_of, without_slot
 from cep_core.events import Row
 from cep_core.mop import Number, Operator, Wanted
 from cep_core.operators.active import ActiveIndex
@@ -142,6 +142,13 @@ class Absence(State):
         if not self._touched:
             self._touched = True
             self._lane.touch(self)
+
+    def awaiting(self, time: int) -> Iterator[Operator]:
+        for deadline in (time, time + 1):  # for the one after it something is prepared
+            due = self._due.get(deadline)
+            for _, members in due.open.values() if due is not None else ():
+                for slot in slots_of(members):
+                    yield self._owners[slot]
 
     def flush(self, now: int) -> None:
         """Put out what nobody has answered until its deadline."""

@@ -10,16 +10,24 @@ handed to the operators whose window holds it (rules s_⋈ and c_⋈: Hong 2009,
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from cep_core.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.events import VALUES, Row
+from cep_core.journal import Unwritten
 from cep_core.mop import MOp, Number, Operator, State, Wanted, Wire
 from cep_core.predicates import Definition, is_proper, values_of
 from cep_core.runtime import Clock
 
-Kept = tuple[Row, Members]
 _LEFT, _RIGHT = 0, 1
+
+
+class Kept(NamedTuple):
+    """A row that is kept, the streams that it belongs to, and their side."""
+
+    row: Row
+    members: Members
+    side: int
 
 
 class WindowJoin(MOp):
@@ -27,9 +35,13 @@ class WindowJoin(MOp):
 
     kind = "window_join"
     joins = True
+    journals = True
 
-    def __init__(self, first: Wanted, number: int, clock: Clock, lateness: int) -> None:
+    def __init__(
+        self, first: Wanted, number: int, clock: Clock, lateness: int, journal: Unwritten
+    ) -> None:
         super().__init__(first, number)
+        self._journal = journal
         definition = cast(Definition, first.definition)
         self._clock = clock
         self._lateness = lateness
@@ -97,23 +109,22 @@ class WindowJoin(MOp):
     def entries(self) -> int:
         return sum(map(len, self._kept))
 
-    def rows(self, side: int) -> Iterator[Kept]:
-        """Yield the kept rows of a side."""
-        for rows in self._kept[side].values():
-            yield from rows
-
     def dump(self, number: Number) -> State:
-        kept: State = []
-        for side in (_LEFT, _RIGHT):
-            for row, members in self.rows(side):
-                slots = set(slots_of(members))
-                held = [
-                    number(operator)
-                    for operator in self.operators
-                    if operator.wanted.inputs[side].slot in slots
-                ]
-                kept.append([row, held, side])
-        return kept
+        return [
+            self.saved(one, number) for kept in self._kept for rows in kept.values() for one in rows
+        ]
+
+    def saved(self, kept: Kept, number: Number) -> list[Any]:
+        """Return a row as it is in a snapshot."""
+        row, members, side = kept
+        slots = set(slots_of(members))
+        readers = [one for one in self.operators if one.wanted.inputs[side].slot in slots]
+        return [row, list(map(number, readers)), side]
+
+    def shared(self, operator: Operator) -> Iterator[Kept]:
+        for source, kept in zip(operator.wanted.inputs, self._kept, strict=True):
+            for rows in kept.values():
+                yield from (one for one in rows if source.slot in slots_of(one.members))
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         slots = sorted({operator.wanted.inputs[side].slot for operator in operators})
@@ -128,7 +139,7 @@ class WindowJoin(MOp):
         key = self._key(side, row)
         if self._keys and not is_proper(key, self._several):
             return
-        for other, theirs in self._kept[1 - side].get(key, ()):
+        for other, theirs, _ in self._kept[1 - side].get(key, ()):
             apart = abs(row[1] - other[1])
             if apart <= self._window and now <= other[1] + self._window + self._lateness:
                 self._meet(side, row, members, other, theirs, apart, now)
@@ -170,7 +181,9 @@ class WindowJoin(MOp):
         return self._keys[side](row) if self._keys else None
 
     def _keep(self, side: int, row: Row, members: Members) -> None:
-        self._kept[side].setdefault(self._key(side, row), []).append((row, members))
+        kept = Kept(row, members, side)
+        self._kept[side].setdefault(self._key(side, row), []).append(kept)
+        self._journal.keep(self, kept)
         if self._next_eviction is None:
             self._next_eviction = row[1] + self._window + self._lateness
 
@@ -181,7 +194,9 @@ class WindowJoin(MOp):
         reach = self._window + self._lateness
         for kept in self._kept:
             for key, rows in list(kept.items()):
-                left = [one for one in rows if now <= one[0][1] + reach]
+                left = [one for one in rows if now <= one.row[1] + reach]
+                if len(left) < len(rows):
+                    self._journal.drop([one for one in rows if now > one.row[1] + reach])
                 if left:
                     kept[key] = left
                 else:
@@ -191,10 +206,15 @@ class WindowJoin(MOp):
     def _forget(self, side: int, slot: int) -> None:
         for key, rows in list(self._kept[side].items()):
             left = []
-            for row, members in rows:
-                fewer = without_slot(members, slot)
+            for one in rows:
+                fewer = without_slot(one.members, slot)
+                if fewer == one.members:
+                    left.append(one)
+                    continue
+                self._journal.drop((one,))
                 if fewer is not None:
-                    left.append((row, fewer))
+                    left.append(one._replace(members=fewer))
+                    self._journal.keep(self, left[-1])
             if left:
                 self._kept[side][key] = left
             else:

@@ -246,6 +246,13 @@ class Negation(MOp):
             self._touched = True
             self._lane.touch(self)
 
+    def awaiting(self, time: int) -> Iterator[Operator]:
+        owners = {operator.slot: operator for operator in self.operators}
+        for deadline in (time, time + 1):  # for the one after it something is prepared
+            for _, members in self._due.get(deadline, ()):
+                for slot in slots_of(members):
+                    yield owners[slot]
+
     def finish(self, now: int) -> None:
         """Prepare for a deadline at the next tick."""
         self._touched = False

@@ -13,6 +13,9 @@ QUERIES = {
     "mean": ("SELECT k, COUNT(*) AS n FROM A GROUP BY k WINDOW 6 s", "cel"),
     "negation": ("EVENT SEQ(A a, B b, !C c) WHERE [k] WITHIN 6", "sase"),
     "runs": ("EVENT SEQ(A a, B+ b[]) WHERE skip_till_next_match(a, b[]) {[k]} WITHIN 9", "sase"),
+    "longer join": ("SELECT * FROM A JOIN{$1.k = $2.k, 9 s} B", "cel"),
+    "selected": ("EVENT SEQ(A a, B b) WHERE a.k > 'x' AND b.k > a.k WITHIN 9", "sase"),
+    "selected otherwise": ("EVENT SEQ(A a, B b) WHERE a.k < 'z' AND b.k > a.k WITHIN 9", "sase"),
 }
 
 
@@ -25,23 +28,58 @@ def decoded(codec: Codec, entries: dict[int, bytes]) -> dict[str, list[str]]:
     return {key: sorted(rows) for key, rows in found.items()}
 
 
+def register(core: Engine, entries: Entries, name: str) -> None:
+    text, language = QUERIES[name]
+    core.register(name, text, language)
+    entries.hold(name, core.query(name).held)
+
+
+def test_what_stays_is_not_written_again() -> None:
+    """Whichever m-op keeps it, and by whom ever it is shared; not even after a restart."""
+    codec = Codec(())
+    written: dict[int, bytes] = {}
+    told = []
+    for again in (False, True):
+        journal = Journal()
+        core = Engine(1, journal=journal)
+        for stream in "ABCD":
+            core.stream(stream, {"k": str})
+        entries = Entries(core.plan, journal, codec)
+        for name in QUERIES:
+            register(core, entries, name)
+        if again:
+            entries.restore(sorted(written.items()), Lasting(core.plan, {}))
+        else:
+            core.push([Event("ABC"[time % 3], ("xyz"[time % 2],), time) for time in range(12)])
+        for time in (14, 15) if again else (12, 13):
+            core.push([Event("D", ("x",), time)])  # nobody reads it
+            new, gone = entries.take()
+            told.append([list(codec.unpacked(entry)) for _, entry in new])
+            written = {n: one for n, one in (written | dict(new)).items() if n not in gone}
+    kinds = {mop.kind for mop in core.plan.mops if mop.instances()}
+    assert kinds >= {"sequence", "window_join", "aggregate", "sequence_scan", "negation"}
+    assert all(one == ["lanes"] for one in (*told[1], *told[3]))
+
+
 def test_entries_are_the_whole_for_every_kind_of_operator() -> None:
     journal, codec = Journal(), Codec(())
     core = Engine(1, journal=journal)
     for stream in "ABC":
         core.stream(stream, {"k": str}, lateness=2 * (stream == "C"))
     entries, written = Entries(core.plan, journal, codec), dict[int, bytes]()
-    for place, (name, (text, language)) in enumerate(QUERIES.items()):
-        core.register(name, text, language)
-        entries.hold(name, core.query(name).held)
-        if place == 1:
-            core.register("again", text, language)
-            entries.hold("again", core.query("again").held)
+    for name in QUERIES:
+        if name != "longer join":
+            register(core, entries, name)
+    core.register("again", *QUERIES["join"])
+    entries.hold("again", core.query("again").held)
     most = 0
     for time in range(40):
-        if time == 25:
-            entries.release("join")
-            core.unregister("join")
+        if time == 9:
+            register(core, entries, "longer join")
+        if time in (18, 25):
+            name = {18: "again", 25: "join"}[time]
+            core.unregister(name)
+            entries.release(name)
         core.push([Event("ABCAB"[time % 5], ("xyz"[time % 3],), time)])
         new, gone = entries.take()
         for number in gone:

@@ -356,10 +356,12 @@ def test_a_commit_that_the_store_lacks_is_taken_back(
 
 def test_where_a_batch_ends_is_read_from_the_offsets(tmp_path: Path) -> None:
     checkpoint = write_checkpoint(tmp_path, committed=1)
-    assert [read_offset(checkpoint, batch) for batch in range(3)] == [3, 6, None]
+    assert [read_offset(checkpoint, batch) for batch in range(2)] == [3, 6]
     for damaged in ("", "v1\n{}\n-", "v1\n{}\n[]", 'v1\n{}\n{"segment": null}', "7"):
         (checkpoint / "offsets" / "1").write_text(damaged)
-        assert read_offset(checkpoint, 1) is None
+        for batch in (1, 2):
+            with pytest.raises(PipelineError, match=f"offsets/{batch} does not say .*: delete the"):
+                read_offset(checkpoint, batch)
 
 
 def test_what_spark_leaves_out_is_read_all_the_same(
@@ -377,11 +379,35 @@ def test_what_spark_leaves_out_is_read_all_the_same(
     consumer = spark.SparkConsumer(session, spool, store, checkpoint)
     store.segment = 2
     found = [(number, 0, 100, None, 0) for number in (3, 4, 5)]
-    assert consumer._rows(pointers, 1) == (*found, (6, 0, 100, "file", 0))
-    assert consumer._rows(None, 0) == ()  # it was given before
+    assert consumer._batch(pointers, "q", 1).rows == (*found, (6, 0, 100, "file", 0))
+    assert consumer._batch(None, "q", 0).rows == ()  # it was given before
     store.segment = 4
     consumer = spark.SparkConsumer(session, spool, store, checkpoint)
-    assert consumer._rows(None, 1) == (*found[2:], (6, 0, 100, None, 0))  # of few none is needed
+    few = consumer._batch(None, "q", 1).rows  # for them no pointers of Spark are needed
+    assert few == (*found[2:], (6, 0, 100, None, 0))
+
+
+@pytest.mark.parametrize("segments", [64, 2])
+def test_a_batch_of_beats_takes_the_store_to_its_end(
+    segments: int, spool: Spool, store: Store, tmp_path: Path
+) -> None:
+    """Of beats Spark's tasks give no pointer, however many there are."""
+    pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
+    spark = pytest.importorskip("xscl.spark")
+    session = SimpleNamespace(dataSource=SimpleNamespace(register=lambda source: None))
+    for time in range(6):
+        spool.beat(time)
+    checkpoint = write_checkpoint(tmp_path, committed=1)  # of three segments each
+    columns = ["number", "begin", "end", "witnesses", "place"]
+    pointers = SimpleNamespace(toArrow=lambda: pa.table({name: [] for name in columns}))
+    consumer = spark.SparkConsumer(session, spool, store, checkpoint, segments=segments)
+    for batch_id in (0, 1):
+        assert consumer._consume(consumer._batch(pointers, "q", batch_id)) == 0
+        assert store.segment == 3 * batch_id + 3
+    assert store.beats == [(0, time) for time in range(6)]
+    (checkpoint / "offsets" / "1").unlink()
+    with pytest.raises(PipelineError, match="does not say"):
+        consumer._batch(pointers, "q", 1)
 
 
 def test_a_query_whose_first_process_comes_too_late_is_begun_again(
@@ -504,7 +530,7 @@ def test_a_batch_is_handed_over_once_the_one_before_is_done() -> None:
     def give(*batches: int) -> None:
         try:
             for batch_id in batches:
-                handover.give(spark.MicroBatch((), "q", batch_id))
+                handover.give(spark.MicroBatch((), "q", batch_id, 0))
                 given.append(batch_id)
         except Exception as error:
             raised.append(error)
@@ -527,13 +553,13 @@ def test_a_closed_handover_turns_away_what_waits_and_what_comes() -> None:
     spark = pytest.importorskip("xscl.spark")
     for waiting in (False, True):
         handover = spark.Handover()
-        batch = spark.MicroBatch((), "q", 1)
+        batch = spark.MicroBatch((), "q", 1, 0)
         if waiting:
             handover.give(batch)
         handover.close()
         assert handover.take(0) is None
         with pytest.raises(spark.Stopped):
-            handover.give(batch if not waiting else spark.MicroBatch((), "q", 2))
+            handover.give(batch if not waiting else spark.MicroBatch((), "q", 2, 0))
 
 
 def test_consuming_directly_needs_no_spark() -> None:

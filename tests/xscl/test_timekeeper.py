@@ -129,6 +129,30 @@ def test_time_does_not_pass_where_documents_are_replayed(place: Place) -> None:
     assert sorted(place.at(99)) == [("a",), ("a2",)]
 
 
+@pytest.mark.parametrize(
+    "replayed",
+    [
+        "L//a[./k->x] NEXT{x = y} L//b[./k->y]",
+        "L//a[./k->x] NOT FOLLOWED BY{x = y, 2 s} L//b[./k->y]",
+        "L//a[./k->x] NOT FOLLOWED BY{x = y, 2 s} S//b[./k->y]",  # its m-ops are those of SILENCE
+        "(S//a[./k->x] NOT FOLLOWED BY{x = y, 3 s} S//c[./k->y]) NEXT{x = z} L//a[./k->z]",
+    ],
+)
+def test_what_waits_on_a_replayed_stream_makes_no_time_pass(replayed: str, place: Place) -> None:
+    """Also if a live stream is as late: of both, only what is live waits for the wall clock."""
+    place.engine.stream("S", live=True)
+    place.engine.subscribe("silence", SILENCE)
+    place.engine.subscribe("replayed", replayed)
+    place.send(document("a", 10, stream="L"), document("c", 10, "2", stream="S"))
+    place.at(99)
+    assert place.spool.latest() == 1
+    place.send(document("b", 11, "2", stream="L"))
+    assert place.engine.sql("FROM late").num_rows == 0
+    place.send(document("a2", 11))
+    place.at(99)
+    assert place.spool.latest() > 3, "a live one waits"
+
+
 def test_what_is_published_is_as_live_as_what_it_is_made_of(place: Place) -> None:
     engine = place.engine
     engine.subscribe("echo", "SELECT <e>{string(x)}</e> FROM S//a[./k->x] PUBLISH E")

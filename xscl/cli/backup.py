@@ -48,6 +48,7 @@ def backup(
             Engine(place.database) as engine,
             closing(engine.store()) as store,
         ):
+            engine.save()
             made = back_up(store, file, place.spool)
     if as_json:
         say_json({"file": str(file), **made.as_dict()})

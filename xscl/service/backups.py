@@ -16,6 +16,7 @@ from typing import IO
 
 from xscl.backup import back_up
 from xscl.diskroom import DiskRoom
+from xscl.engine import Engine
 from xscl.errors import XsclError
 from xscl.home import Home
 from xscl.ledger import Ledger
@@ -33,9 +34,14 @@ class Backups:
     """Makes backups, one at a time; `reading` yields a connection beside the engine."""
 
     def __init__(
-        self, home: Home, reading: Callable[[], AbstractContextManager[Store]], room: DiskRoom
+        self,
+        home: Home,
+        engine: Engine,
+        reading: Callable[[], AbstractContextManager[Store]],
+        room: DiskRoom,
     ) -> None:
         self._home = home
+        self._engine = engine
         self._reading = reading
         self._room = room
         self._making = threading.Lock()
@@ -59,6 +65,7 @@ class Backups:
         shutil.rmtree(home.backups, ignore_errors=True)  # what a kill has left
         home.backups.mkdir(mode=0o700)
         target = home.backups / "backup.xscl"
+        self._engine.save()
         try:
             with self._reading() as store:
                 back_up(store, target, home.spool)

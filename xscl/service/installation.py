@@ -233,7 +233,7 @@ def installed(
         yield Installation(
             *(home, engine, feeds, spool, outbox, settings),
             *(accounts, Tokens(tokens, accounts), registrar, readers, public, resolver),
-            *(intake, usage, sql, Metrics(engine, home), Backups(home, readers, room)),
+            *(intake, usage, sql, Metrics(engine, home), Backups(home, engine, readers, room)),
         )
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import httpx
 
-from tests.xscl.service.conftest import Running, code, eventually, ok
+from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
+from xscl.engine import Engine
+from xscl.home import Home
 
 TWICE = "orders//a->x FOLLOWED BY{x=y, 10 s} orders//a->y"
 
@@ -148,6 +150,27 @@ def test_explain_counts_only_ones_own(alice: httpx.Client, bob: httpx.Client) ->
         "shared by 3 equal subscriptions of yours"
         in ok(alice.get("/v1/subscriptions/two/explain"))["text"]
     )
+
+
+def test_explain_of_a_cel_query_tells_nothing_of_others(place: Home) -> None:
+    """Queries of events are registered by the operator, for users as well."""
+    query = "SELECT * FROM FILTER{k = 'a'} ticks NEXT{$1.k = $2.k} ticks"
+    with Engine() as steady, place.hold("test"), Engine(place.database) as engine:
+        for one in (steady, engine):
+            one.stream("ticks", attributes={"k": str})
+        engine.subscribe("_2.first", query.replace("'a'", "'b'"), language="cel")
+        for one in (steady, engine):
+            one.subscribe("_1.mine", query, language="cel")
+        engine.subscribe("_2.more", query, language="cel")
+        assert "used by 2 queries" in engine.explain("_1.mine")
+        alone = steady.explain("_1.mine", seen=lambda name: True)
+    with serving(place) as running, running.client() as operator:
+        alice, bob = (running.client(token_of(operator, name)) for name in ("alice", "bob"))
+        with alice, bob:
+            told = ok(alice.get("/v1/subscriptions/mine/explain"))["text"]
+            assert told == alone.replace("_1.", "")
+            assert "used by this query only" in told
+            assert code(bob.get("/v1/subscriptions/mine/explain"))[0] == 404
 
 
 def test_equal_subscriptions_share_their_work(running: Running, operator: httpx.Client) -> None:

@@ -16,7 +16,7 @@ from xscl.service.installation import Installation
 from xscl.service.names import owner
 from xscl.service.problems import Problem
 from xscl.service.resolving import Resolved
-from xscl.service.routes.subscriptions import QUERY, Name, existing
+from xscl.service.routes.subscriptions import QUERY, Name, existing, written
 from xscl.service.showing import MatchShown, document_name, match_shown, visible_document
 from xscl.service.subscribing import refuse_bare
 from xscl.why import Why
@@ -229,7 +229,7 @@ def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, Resolve
         )
     if asked.subscription is not None:
         found = existing(here, who, asked.subscription)
-        return found.name, Resolved(found.query, here.resolver.written(who, found.query))
+        return found.name, Resolved(found.query, written(here, who, found))
     resolved = here.resolver.resolve(who, asked.query or "")
     # A text with a blank is no name: what is asked is a query even if a subscription is named so.
     text = f"{resolved.text} "

@@ -213,13 +213,18 @@ def existing(here: Installation, who: Account, name: str) -> Subscription:
     return found
 
 
+def written(here: Installation, who: Account, found: Subscription) -> str:
+    """Return the query of a subscription as its owner wrote it."""
+    xscl = found.language == XSCL
+    return here.resolver.written(who, found.query) if xscl else found.query
+
+
 def shown(here: Installation, who: Account, found: Subscription) -> Shown:
     """Return a subscription as its owner sees it."""
-    xscl = found.language == XSCL
     own = [] if who.is_operator else [s for s in found.reads if who.own(s) is not None]
     return Shown(
         name=who.own(found.name) or found.name,
-        query=here.resolver.written(who, found.query) if xscl else found.query,
+        query=written(here, who, found),
         language=found.language,
         reads=[who.visible(stream) or stream for stream in found.reads],
         own=[who.own(stream) or stream for stream in own],

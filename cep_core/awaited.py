@@ -1,0 +1,47 @@
+"""For whom a lane waits: the operators to which its rows go, and those that have set its timers.
+
+M-ops and lanes are shared, so that something waits there says little; a row that waits says by its
+membership for which operators it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+from cep_core.channels import Members, Port, slots_of
+from cep_core.mop import Operator
+from cep_core.operators.active import ActiveIndex
+from cep_core.runtime import END, Lane
+
+
+def awaited(lane: Lane, operators: Set[Operator]) -> int:
+    """Return the first time that something waits for which concerns some operators, or `END`.
+
+    It takes as long as what waits for others before that.
+    """
+    timers = (time for time, mop in lane.timers() if not operators.isdisjoint(mop.awaiting(time)))
+    first = min(timers, default=END)
+    concerned: dict[tuple[Port, Members], bool] = {}
+    for port, row, members in lane.waiting():
+        if row[1] >= first:
+            break
+        key = port, members
+        if key not in concerned:
+            concerned[key] = not operators.isdisjoint(receivers(port, members))
+        if concerned[key]:
+            first = row[1]
+            break
+    return first
+
+
+def receivers(port: Port, members: Members) -> Iterator[Operator]:
+    """Yield the operators for which rows of a membership wait behind a port."""
+    mop = port.mop
+    if isinstance(mop, ActiveIndex):
+        for state in mop.states:
+            yield from state.operators
+    elif port in mop.waiting_ports():
+        side, slots = mop.waiting_ports().index(port), set(slots_of(members))
+        for operator in mop.operators:
+            if operator.wanted.inputs[side].slot in slots:
+                yield operator
