@@ -2,12 +2,14 @@
 
 A batch has costs of its own, so large ones are cheaper; but whoever waits for its first document
 waits for its last, and so do requests that need the engine.  How long a document takes is known
-from the latest batches, the newer the more; the next one has as many as there is time for.
+from the latest batches, the newer the more; the next one has as many as there is time for.  Who
+makes the batches in another process reads the number in a file.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 FEWEST = 250
 """Documents that are always taken together: fewer would cost more than they save."""
@@ -39,3 +41,18 @@ class Sizing:
             return
         each = seconds / documents
         self.each = each if self.each is None else self.each + _NEWER * (each - self.each)
+
+
+def leave(documents: int, path: Path) -> None:
+    """Let whoever reads a file know how many documents there is time for."""
+    temporary = path.with_suffix(".tmp")
+    temporary.write_text(str(documents), "ascii")
+    temporary.replace(path)
+
+
+def left(path: Path) -> int | None:
+    """Return how many documents a file says that there is time for, None if nobody has said."""
+    try:
+        return int(path.read_text("ascii"))
+    except (FileNotFoundError, ValueError):
+        return None

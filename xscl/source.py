@@ -13,6 +13,7 @@ document in it.  Whoever consumes the micro-batch maps segments and files
 Options: `path`, the directory of the spool; `after`, the segment after which
 a new query begins (default 0, the very beginning); `segments`, the most
 segments in one micro-batch; `bytes`, the most bytes in one of several segments;
+`documents`, a file with the number of documents after which one ends, with their segment;
 `patterns`, the directory of the patterns, without which nothing is shredded;
 `tasks`, the most shares.
 
@@ -39,6 +40,7 @@ from pyspark.sql.types import StructType
 
 from feeds.documents import Document
 from feeds.spool import Segment, Spool, SpoolError
+from xscl.sizing import left
 from xscl.xpath.current import current
 
 NAME = "xscl_spool"
@@ -66,6 +68,7 @@ class _Options:
     after: int
     segments: int
     bytes: int
+    documents: Path | None
     patterns: Path | None
     tasks: int
 
@@ -89,6 +92,7 @@ class SpoolSource(DataSource):
                 int(self.options.get("after", 0)),
                 int(self.options.get("segments", SEGMENTS)),
                 int(self.options.get("bytes", BYTES)),
+                Path(self.options["documents"]) if "documents" in self.options else None,
                 Path(self.options["patterns"]) if "patterns" in self.options else None,
                 int(self.options.get("tasks", 1)),
             )
@@ -137,11 +141,17 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _end(self, spool: Spool, begin: int, end: int, most: int) -> int:
         """The last of the next segments that are not too many or too large together, else `end`."""
         numbers = [number for number in spool.numbers(begin, most) if number <= end]
-        size = 0
+        file = self._options.documents
+        documents = None if file is None else left(file)
+        rows = size = 0
         for place, number in enumerate(numbers):
-            size += spool.segment(number).size
+            segment = spool.segment(number)
+            size += segment.size
             if place and size > self._options.bytes:
                 return numbers[place - 1]
+            rows += segment.rows
+            if documents is not None and rows >= documents:
+                return number
         return numbers[-1] if len(numbers) == most else end
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:

@@ -46,12 +46,15 @@ from feeds.java import JavaNotFound, java_home
 from feeds.spool import Segment, Spool
 from xscl.ledger import Batch, Beat
 from xscl.pipeline import (
+    BATCH,
+    SECONDS,
     PipelineError,
     Sink,
     forget,
     read_offset,
     reconcile,
 )
+from xscl.sizing import Sizing, leave
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.portions import Part, Portion, read_portion
 
@@ -91,6 +94,7 @@ appender.file.policies.size = 5MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 1
 """
+_DOCUMENTS = "documents"
 _TICK = 0.05  # seconds between two looks at whether the query has ended
 _COMMIT_SECONDS = 10.0
 _STARTS = 5  # of a query whose first process comes too late
@@ -278,7 +282,8 @@ class Handover:
 class SparkConsumer:
     """Consumes a spool by a streaming query with its checkpoint in `checkpoint`.
 
-    With the directory `patterns`, which is its own, documents are shredded by Spark's tasks.
+    With the directory `patterns`, which is its own, documents are shredded by Spark's tasks, and
+    how many documents there is time for is told there to the process that plans micro-batches.
     """
 
     def __init__(
@@ -297,6 +302,7 @@ class SparkConsumer:
         self._checkpoint = checkpoint.absolute()
         self._artefacts = None if patterns is None else Artefacts(patterns.absolute())
         self._segments = segments
+        self._sizing = Sizing(SECONDS, BATCH)
         self._stopping = threading.Event()
         self._committed = 0  # the last segment of the batch before, which Spark has committed
         self._given = 0  # the last segment that Spark's thread has handed over
@@ -416,6 +422,7 @@ class SparkConsumer:
         }
         if self._artefacts is not None:
             options["patterns"] = str(self._artefacts.directory)
+            options["documents"] = str(self._artefacts.directory / _DOCUMENTS)
         return options
 
     def _consume(self, batch: MicroBatch) -> int:
@@ -429,7 +436,9 @@ class SparkConsumer:
             rows = [row for row in batch.rows if row[0] > past]
             documents, parts, beats = _read(self._spool, rows)
             key = Batch(batch.query_id, batch.batch_id, batch.segment, beats)
+            began = time.monotonic()
             self._sink.consume(documents, key, parts)
+            self._size(len(documents), time.monotonic() - began)
             self._publish()
         except BaseException as error:
             # Spark's thread can report errors but not, say, a KeyboardInterrupt.
@@ -442,6 +451,12 @@ class SparkConsumer:
         for path in {row[3] for row in batch.rows if row[3] is not None}:
             Path(path).unlink(missing_ok=True)
         return len(documents)
+
+    def _size(self, documents: int, seconds: float) -> None:
+        """Have the micro-batches that are planned from now on be as large as there is time for."""
+        self._sizing.learn(documents, seconds)
+        if self._artefacts is not None and self._sizing.each is not None:
+            leave(self._sizing.documents, self._artefacts.directory / _DOCUMENTS)
 
     def _await_commit(self, query: StreamingQuery, batch_id: int | None) -> None:
         """Returns when Spark has committed the batch: stopping earlier would replay it."""

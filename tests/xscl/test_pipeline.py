@@ -24,6 +24,7 @@ from feeds.xmlparse import parse
 from xscl.engine import Engine
 from xscl.ledger import Batch
 from xscl.pipeline import (
+    BATCH,
     Consumer,
     DirectConsumer,
     PipelineError,
@@ -32,6 +33,7 @@ from xscl.pipeline import (
     reconcile,
 )
 from xscl.sink import EngineSink
+from xscl.sizing import FEWEST, left
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.portions import Part
@@ -276,6 +278,8 @@ def test_documents_are_shredded_by_the_tasks(
             direct.push(batch)
             assert [m.id for m in engine.matches()] == [m.id for m in direct.matches()]
             assert [m.xml() for m in engine.matches()] == [m.xml() for m in direct.matches()]
+            if number == 0:
+                assert FEWEST <= (left(tmp_path / "p" / "documents") or 0) <= BATCH
         assert len(direct.matches()) > 100
         rejected = "SELECT * FROM rejected"
         assert engine.sql(rejected).to_pylist() == direct.sql(rejected).to_pylist()
