@@ -175,21 +175,26 @@ class Entries:
         same = self._meant(
             [(number, *data["held"]) for number, data in known if "held" in data], meant.operators
         )
+        parts: dict[str, list[Data]] = {"kept": [], "waiting": []}
         for number, data in sorted(known, key=lambda one: list(one[1]) != ["lanes"]):
             if "held" in data:
                 continue
-            whole = len(data) > 1
-            read = partial(load_state, self._plan, positions if whole else meant, data)
+            read = partial(load_state, self._plan, meant, data)
             if list(data) == ["lanes"]:
                 self._lanes = Lanes(data["lanes"])
                 self._journal.keep(self, self._lanes)
                 self._journal.adopt(number, self._lanes)
                 read()
-            elif same and not whole:
-                self._journal.reading(number, read)
-            else:
+            elif len(data) > 1:
                 self._journal.forget(number)
-                read()
+                load_state(self._plan, positions, data)
+            elif same:
+                self._journal.reading(number, read)
+            else:  # several operators may have become one: what all kept is looked at together
+                self._journal.forget(number)
+                for key, rows in data.items():
+                    parts[key] += rows
+        load_state(self._plan, meant, parts)
         self._replanned = True
 
     def _meant(

@@ -29,7 +29,14 @@ READ = (2, 3)  # version 2 has no rates of streams, and no tuples
 _OWN, _BIG, _TUPLE = 2, 3, 4  # values of the user's types, integers beyond 64 bits, tuples
 _LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python
 Data: TypeAlias = Any
-_Kept: TypeAlias = tuple[Row, list[Operator], int]  # of a scan: a row, who has it, its component
+
+
+class _Kept(NamedTuple):
+    """A row that was kept: by what part of the plan, and for which operators, by reference."""
+
+    place: tuple[Any, ...]
+    row: Row
+    references: list[int | str]
 
 
 class AttributeType(NamedTuple):
@@ -221,51 +228,61 @@ def load_state(plan: Plan, numbering: Numbering, data: Data) -> None:
     for lateness, closed in data.get("lanes", ()):
         lane = plan.lane(lateness)
         lane.closed = max(lane.closed, closed)
-    scanned: dict[MOp, list[_Kept]] = {}
-    for values, numbers, *rest in data.get("kept", ()):
-        for mop, operators in _by_mop(numbering.operator(number) for number in numbers).items():
-            if isinstance(mop, SequenceScan):
-                scanned.setdefault(mop, []).append((tuple(values), operators, rest[0]))
-            else:
-                mop.load(tuple(values), operators, *rest)
-    for mop, kept in scanned.items():
-        for row, operators, component in _together(kept):
-            mop.load(row, operators, component)
+    kept = _together(
+        _Kept((mop, *rest), tuple(values), known)
+        for values, references, *rest in data.get("kept", ())
+        for mop, known in _by_mop(numbering, references).items()
+    )
+    scans = [one for one in kept if isinstance(one.place[0], SequenceScan)]
+    others = [one for one in kept if not isinstance(one.place[0], SequenceScan)]
+    for (mop, *rest), row, known in (*others, *sorted(scans, key=lambda one: one.row[1])):
+        mop.load(row, _operators(numbering, known), *rest)
+    waiting: list[_Kept] = []
     for lateness, target, values, *rest in data.get("waiting", ()):
-        lane, row, side = plan.lane(lateness), tuple(values), rest[0] if rest else 0
+        lane, row = plan.lane(lateness), tuple(values)
         if isinstance(target, list):
-            for mop, owned in _by_mop(numbering.operator(number) for number in target).items():
-                slots = sorted({operator.wanted.inputs[side].slot for operator in owned})
-                lane.wait(mop.waiting_ports()[side], row, members_of(slots))
+            for mop, known in _by_mop(numbering, target).items():
+                side = rest[0] if rest else 0
+                waiting.append(_Kept((lane, mop.waiting_ports()[side], side), row, known))
         else:
-            right = numbering.operator(target)
-            port = plan.active(right, lane).wire.port
-            lane.wait(port, row, members_of([right.slot]))
+            index = plan.active(numbering.operator(target), lane)
+            waiting.append(_Kept((lane, index.wire.port, None), row, [target]))
+    for (lane, port, side), row, known in _together(waiting):
+        operators = _operators(numbering, known)
+        sources = operators if side is None else [one.wanted.inputs[side] for one in operators]
+        lane.wait(port, row, members_of(sorted({source.slot for source in sources})))
 
 
 def _together(kept: Iterable[_Kept]) -> list[_Kept]:
-    """Return the rows of a scan by time; what several scans kept that are one now is there once.
+    """Return rows; what several operators or m-ops kept that are one now is there once.
 
-    Their streams tell: a row that one scan kept twice has some of them twice.
+    Their references tell: a row that one operator kept twice has its reference twice.
     """
+    kept = list(kept)
+    if len(kept) < 2:
+        return kept
     found: list[_Kept] = []
     places: dict[Any, list[int]] = {}
-    for row, operators, component in kept:
-        key = (component, *["NaN" if value != value else value for value in row])
+    for one in kept:
+        key = (one.place, *["NaN" if value != value else value for value in one.row])
         for place in places.setdefault(key, []):
-            others = found[place][1]
-            if set(others).isdisjoint(operators):
-                others += operators
+            if set(found[place].references).isdisjoint(one.references):
+                found[place].references.extend(one.references)
                 break
         else:
             places[key].append(len(found))
-            found.append((row, [*operators], component))
-    return sorted(found, key=lambda one: one[0][1])
-
-
-def _by_mop(operators: Iterable[Operator]) -> Mapping[MOp, list[Operator]]:
-    found: dict[MOp, list[Operator]] = {}
-    for operator in operators:
-        assert operator.mop is not None
-        found.setdefault(operator.mop, []).append(operator)
+            found.append(one)
     return found
+
+
+def _by_mop(numbering: Numbering, references: Iterable[int]) -> Mapping[MOp, list[int | str]]:
+    found: dict[MOp, list[int | str]] = {}
+    for reference in references:
+        mop = numbering.operator(reference).mop
+        assert mop is not None
+        found.setdefault(mop, []).append(reference)
+    return found
+
+
+def _operators(numbering: Numbering, references: Iterable[int | str]) -> list[Operator]:
+    return list(dict.fromkeys(map(numbering.operator, references)))

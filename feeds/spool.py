@@ -59,6 +59,9 @@ MAX_BYTES = 1 << 30
 _PROBED = 256
 """Up to so many new numbers are looked up one by one instead of listing the directory."""
 
+_LEAST = 4_096
+"""Bytes that any segment takes of the disk."""
+
 
 class SpoolError(FeedError):
     """The spool cannot do what was asked."""
@@ -250,7 +253,8 @@ class Spool:
         """The number of segments deleted: of those that all consumers are done with, the oldest.
 
         Those are the ones up to a number, of which the newest stay that have `keep` bytes
-        together: a store that is put back from a backup catches up with them.
+        together: a store that is put back from a backup catches up with them.  A small one, such
+        as a beat, counts as the 4,096 bytes that it takes of the disk.
 
         The newest segment always stays: if a power cut takes `latest`, numbers
         still go on from it.  A kill halfway leaves some files for the next
@@ -278,7 +282,7 @@ class Spool:
         else:
             numbers = [number for number in new if self._path(number).exists()]
         for number in numbers:
-            size = self._path(number).stat().st_size
+            size = max(_LEAST, self._path(number).stat().st_size)
             self._consumed.append((number, size))
             self._consumed_bytes += size
         self._looked_at = max(end, self._looked_at)

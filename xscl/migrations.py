@@ -174,7 +174,15 @@ def _to_7(run: Run) -> None:
 
 
 def _to_8(run: Run) -> None:
-    """Keep what operators over time keep in entries; the first one found is a whole snapshot."""
+    """Keep what operators over time keep in entries; the first one found is a whole snapshot.
+
+    Time passes on live streams from now on, and those of feeds are; nobody can have said otherwise.
+    """
+    if run("SELECT 1 FROM duckdb_tables() WHERE (schema_name, table_name) = ('state', 'feed')"):
+        run(
+            "UPDATE state.stream SET live = true WHERE name = 'feeds' OR name IN"
+            " (SELECT stream FROM state.feed UNION ALL SELECT unnest(tags) FROM state.feed)"
+        )
     run("CREATE TABLE state.entries(number BIGINT, entry BLOB)")
     run("INSERT INTO state.entries SELECT 0, snapshot FROM state.core")
     run("DROP TABLE state.core")

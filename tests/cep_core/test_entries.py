@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from cep_core import Engine, Event
+import pytest
+
+from cep_core import ALL_RULES, Engine, Event
 from cep_core.entries import Entries, Lasting
 from cep_core.journal import Journal
-from cep_core.snapshot import Codec, state_of
+from cep_core.snapshot import Codec, Numbering, state_of
 
 QUERIES = {
     "next": ("SELECT * FROM A NEXT{$1.k = $2.k} B", "cel"),
@@ -91,3 +93,46 @@ def test_entries_are_the_whole_for_every_kind_of_operator() -> None:
     kinds = {mop.kind for mop in core.plan.mops if mop.instances()}
     assert kinds >= {"sequence", "window_join", "aggregate", "sequence_scan", "negation"}
     assert most < len(written)
+
+
+@pytest.mark.parametrize("parts", [True, False])
+@pytest.mark.parametrize("name", ["next", "mean", "join", "negation", "selected"])
+def test_what_several_operators_kept_that_are_one_now_is_there_once(name: str, parts: bool) -> None:
+    """A later release shares more: of operators, or of the rows that these keep."""
+    codec = Codec(())
+    events = [Event("AB"[time // 2 % 2], ("xyz"[time % 3],), time // 2 * 2) for time in range(30)]
+    rules = {False: (), True: ALL_RULES}
+
+    def made(shares: bool, journal: Journal) -> tuple[Engine, Entries]:
+        core = Engine(1, rules=rules[shares], journal=journal)
+        for stream in "ABC":
+            core.stream(stream, {"k": str}, lateness=4)
+        entries = Entries(core.plan, journal, codec)
+        for again in ("", " again"):
+            core.register(name + again, *QUERIES[name])
+            entries.hold(name + again, core.query(name + again).held)
+        return core, entries
+
+    before, written = made(False, Journal())
+    before.push(events[:20])
+    new, _ = written.take()
+    if not parts:
+        positions = Numbering(before.plan, [before.query(one).held for one in before.queries])
+        whole = state_of(before.plan, positions, codec)
+        new = [(1, codec.packed(whole))]
+    steady, _ = made(True, Journal())
+    steady.push(events[:20])
+    after, entries = made(True, Journal())
+    positions = Numbering(after.plan, [after.query(one).held for one in after.queries])
+    entries.restore(new, positions)
+    after.clock.now, after.clock.arrivals = before.clock.now, before.clock.arrivals
+    assert said(after, codec) == said(steady, codec)
+    found = [list(map(repr, core.push(events[20:]))) for core in (after, steady)]
+    assert found[0] == found[1] != []
+
+
+def said(core: Engine, codec: Codec) -> dict[str, list[str]]:
+    """What a plan keeps, in no order."""
+    positions = Numbering(core.plan, [core.query(one).held for one in core.queries])
+    whole = state_of(core.plan, positions, codec)
+    return {key: sorted(map(repr, rows)) for key, rows in whole.items()}

@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -303,13 +304,22 @@ def test_what_was_consumed_is_deleted_and_numbers_go_on(spool: Spool) -> None:
 
 
 def test_of_what_was_consumed_the_newest_stay_as_far_as_they_fit(spool: Spool) -> None:
-    filled(spool)
+    for number in range(1, 7):  # none is so small that it counts as more
+        spool.append([replace(document(number), xml=b"<a>%d</a>" % number + b" " * 5_000)], number)
     sizes = [spool.segment(number).path.stat().st_size for number in range(1, 7)]
     assert spool.forget(5, keep=sum(sizes[2:5])) == 2
     assert spool.numbers(0) == [3, 4, 5, 6]
     assert spool.forget(5, keep=sum(sizes[2:5])) == 0
     assert spool.forget(5, keep=sizes[4] + sizes[3] - 1) == 2
     assert spool.numbers(0) == [5, 6]
+
+
+def test_small_segments_count_as_what_they_take_of_the_disk(spool: Spool) -> None:
+    """Beats, say: a day of one a second would otherwise be as little as a large segment."""
+    for time in range(10):
+        spool.beat(time)
+    assert spool.forget(10, keep=3 * 4_096) == 6
+    assert spool.numbers(0) == [7, 8, 9, 10]
 
 
 @pytest.mark.parametrize("up_to", [6, 100])

@@ -164,6 +164,7 @@ def test_the_feeds_of_the_first_release(tmp_path: Path) -> None:
 def test_the_feeds_of_version_2(old: Path) -> None:
     with xscl.Engine(old) as engine, Feeds(engine) as feeds:
         (feed,) = feeds
+        assert (engine.is_live(feed.stream), engine.is_live("T")) == (True, False)
         assert feed.url == "https://x.example.org/feed.xml"
         assert feed.headers == (("Authorization", "Basic dTpwdw=="),)
         assert list(feeds.items(feed)) == ["one"]
