@@ -24,6 +24,12 @@ from feeds.times import parse_time, rfc3339
 
 TimeFrom: TypeAlias = Literal["published", "updated", "seen_at"]
 
+LEAVES = (
+    *("id", "item_url", "channel_url", "title", "description", "content", "author", "category"),
+    *("published", "updated", "seen_at"),
+)
+"""The leaves of an item that have a text, in the order in which they stand."""
+
 LONGEST_TIME = 100
 """Characters of a time as the publisher wrote it that are kept to be shown."""
 
@@ -132,9 +138,9 @@ def canonical(
     """The item as `<item>` with its leaves in this order, UTF-8 without a declaration.
 
     `id item_url channel_url title description content author* category*
-    published updated seen_at enclosure*`, each once unless marked.  A leaf for
-    which the feed has nothing is left out, or two items without a title would
-    have equal ones.  Times are RFC 3339 in UTC; all other texts are the XPath
+    published updated seen_at enclosure*`, each once unless marked; `LEAVES` names
+    all with a text.  A leaf for which the feed has nothing is left out, or two
+    items without a title would have equal ones.  Times are RFC 3339 in UTC; all other texts are the XPath
     string values of what the publisher wrote.
     """
     leaves = [

@@ -45,6 +45,7 @@ from feeds.fetch import (
     Settings,
     fetch,
 )
+from feeds.items import LEAVES
 from feeds.parse import ParsedFeed, parse_feed
 from feeds.spool import Spool
 from xscl import lifecycle
@@ -88,7 +89,7 @@ def follow(
 
 
 def prepare(engine: Engine) -> None:
-    """Give streams of items their lateness before a subscription reads them.
+    """Give streams of items their lateness and attributes before a subscription reads them.
 
     That of all items has one before the first feed; the others have theirs since their feeds were
     followed, unless the process was killed right then.
@@ -96,7 +97,7 @@ def prepare(engine: Engine) -> None:
     with Feeds(engine) as feeds:
         needed = _needed(feeds)
     engine.raise_lateness(
-        {**needed, EVERYTHING: max(lateness_of(EVERY), needed.get(EVERYTHING, 0))}
+        {**needed, EVERYTHING: max(lateness_of(EVERY), needed.get(EVERYTHING, 0))}, _ATTRIBUTES
     )
 
 
@@ -105,7 +106,7 @@ def allow_late(engine: Engine, feeds: Iterable[Feed]) -> list[str]:
 
     A stream's lateness is fixed as soon as a subscription reads it.
     """
-    return engine.raise_lateness(_needed(feeds))
+    return engine.raise_lateness(_needed(feeds), _ATTRIBUTES)
 
 
 def late_items(stream: str) -> str:
@@ -126,6 +127,8 @@ def _needed(feeds: Iterable[Feed]) -> dict[str, int]:
 
 
 # -- Polling -------------------------------------------------------------------------------
+
+_ATTRIBUTES = dict.fromkeys(LEAVES, str)  # of items, as languages of events read them
 
 AT_ONCE = 64
 """Domains that are asked at the same time; one domain is asked one thing at a time."""

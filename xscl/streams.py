@@ -6,7 +6,7 @@ its attributes are those that its query constructs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -125,6 +125,24 @@ class Streams:
         self._changes += 1
         self._live.update(needed)
         self._latenesses.update(needed)
+
+    def without_attributes(self, streams: Iterable[str]) -> list[str]:
+        """Return those of some streams of whose attributes nothing was declared."""
+        return [name for name in streams if name not in self._declared]
+
+    def give_attributes(self, streams: Collection[str], schema: Schema) -> None:
+        """Let streams have attributes; all else stays as it was declared."""
+        self._store.lend("bare", pa.table({"name": pa.array(streams, pa.string())}))
+        self._store.connection.execute(
+            "INSERT INTO state.stream (name, lateness, live, attributes)"
+            " SELECT name, 0, false, $schema FROM bare"
+            " ON CONFLICT (name) DO UPDATE SET attributes = excluded.attributes",
+            {"schema": schema_as_text(schema)},
+        )
+        self._changes += 1
+        for name in streams:
+            self._declared[name] = schema
+            self._latenesses.setdefault(name, 0)
 
     def keep_lateness(self, stream: str, lateness: int) -> None:
         """Let a stream that is read stay as late as its readers have been told.

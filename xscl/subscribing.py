@@ -13,7 +13,7 @@ from xscl.history import Trial, beginning, past
 from xscl.matches import Matches
 from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.pushing import Pushing
-from xscl.relational import Attributes, names_of
+from xscl.relational import Attributes, names_of, schema_of
 from xscl.results import XSCL, Subscription
 from xscl.shapes import Registrable
 from xscl.sizing import FEWEST, Sizing
@@ -58,17 +58,23 @@ class Subscribing(Pushing):
                 if not self._streams.is_known(name):
                     self.stream(name, live=True)
 
-    def raise_lateness(self, needed: Mapping[str, int]) -> list[str]:
+    def raise_lateness(
+        self, needed: Mapping[str, int], attributes: Attributes | None = None
+    ) -> list[str]:
         """Make streams live, and as late as needed at least (in ticks); return those that cannot.
 
-        The lateness of a stream that is subscribed to is fixed.  This is one transaction for any
-        number of streams.
+        The lateness of a stream that is subscribed to is fixed.  Streams of whose attributes
+        nothing is known get those given.  This is one transaction for any number of streams.
         """
         with self._lock:
             raised, fixed = self._streams.too_short(needed)
-            if raised:
+            bare = self._streams.without_attributes(needed) if attributes else []
+            if raised or bare:
                 with self._changing():
-                    self._streams.make_late(raised)
+                    if raised:
+                        self._streams.make_late(raised)
+                    if attributes and bare:
+                        self._streams.give_attributes(bare, schema_of(attributes))
         return fixed
 
     def subscribe(

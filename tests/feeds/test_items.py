@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from feeds.entries import Channel, Enclosure, Entry
-from feeds.items import Item, make_items
+from feeds.items import LEAVES, Item, make_items
 from feeds.times import parse_time
 
 SEEN = 1_363_687_200_000_000  # 2013-03-19T10:00:00Z
@@ -143,6 +143,18 @@ def test_canonical_document() -> None:
         '<enclosure url="http://x/&quot;q&quot;" type="audio/mpeg"/>'
         '<enclosure url="http://x/2"/></item>'
     )
+
+
+def test_leaves_are_those_of_an_item_with_all_of_them() -> None:
+    entry = Entry(
+        *("1", "http://x/", "t", "d", "c"),
+        authors=("Ann",),
+        categories=("k",),
+        published="Tue, 19 Mar 2013 10:00:00 +0100",
+        updated="Tue, 19 Mar 2013 10:00:00 +0100",
+    )
+    root = etree.fromstring(items(entry)[0].canonical)
+    assert tuple(child.tag for child in root) == LEAVES
 
 
 def test_what_the_feed_lacks_is_left_out() -> None:
