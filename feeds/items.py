@@ -140,8 +140,8 @@ def canonical(
     `id item_url channel_url title description content author* category*
     published updated seen_at enclosure*`, each once unless marked; `LEAVES` names
     all with a text.  A leaf for which the feed has nothing is left out, or two
-    items without a title would have equal ones.  Times are RFC 3339 in UTC; all other texts are the XPath
-    string values of what the publisher wrote.
+    items without a title would have equal ones.  Times are RFC 3339 in UTC; all
+    other texts are the XPath string values of what the publisher wrote.
     """
     leaves = [
         _leaf("item_url", entry.link),

@@ -128,7 +128,7 @@ class Streams:
 
     def without_attributes(self, streams: Iterable[str]) -> list[str]:
         """Return those of some streams of whose attributes nothing was declared."""
-        return [name for name in streams if name not in self._declared]
+        return sorted(set(streams) - self._declared.keys())
 
     def give_attributes(self, streams: Collection[str], schema: Schema) -> None:
         """Let streams have attributes; all else stays as it was declared."""

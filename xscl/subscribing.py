@@ -63,12 +63,13 @@ class Subscribing(Pushing):
     ) -> list[str]:
         """Make streams live, and as late as needed at least (in ticks); return those that cannot.
 
-        The lateness of a stream that is subscribed to is fixed.  Streams of whose attributes
-        nothing is known get those given.  This is one transaction for any number of streams.
+        The lateness of a stream that is subscribed to is fixed.  The others get the attributes
+        that are given if nothing is known of theirs.  This is one transaction for any number of streams.
         """
         with self._lock:
             raised, fixed = self._streams.too_short(needed)
-            bare = self._streams.without_attributes(needed) if attributes else []
+            loose = needed.keys() - fixed
+            bare = self._streams.without_attributes(loose) if attributes else []
             if raised or bare:
                 with self._changing():
                     if raised:
