@@ -64,7 +64,8 @@ class Subscribing(Pushing):
         """Make streams live, and as late as needed at least (in ticks); return those that cannot.
 
         The lateness of a stream that is subscribed to is fixed.  The others get the attributes
-        that are given if nothing is known of theirs.  This is one transaction for any number of streams.
+        that are given if nothing is known of theirs.  This is one transaction for any number of
+        streams.
         """
         with self._lock:
             raised, fixed = self._streams.too_short(needed)
