@@ -27,7 +27,6 @@ from xscl.home import Home
 from xscl.pipeline import BATCH, BATCH_BYTES, DirectConsumer
 from xscl.retention import DAY, asked
 
-
 _XML = {"Content-Type": "application/xml"}
 
 
