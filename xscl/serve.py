@@ -34,7 +34,7 @@ from xscl.engine import Engine
 from xscl.errors import StoreError
 from xscl.feedtables import heard_until
 from xscl.followed import Feeds, ticks
-from xscl.following import Fetching, keep_polling, prepare
+from xscl.following import Fetching, keep_polling, poll_now, prepare
 from xscl.home import SERVICE, Home
 from xscl.instants import written
 from xscl.matches import Matches
@@ -146,6 +146,35 @@ class Service:
             if self._errors:
                 raise self._errors[0]
             self._report(looks, whole=True)
+
+    def run_once(self) -> None:
+        """Poll what is due, consume all that is in the spool, deliver what comes of it, and end.
+
+        Nothing is answered over HTTP.  Raises DiskFull instead of waiting for room.
+        """
+        home, fetching = self._home, self._serving.fetching
+        self.room.refuse()
+        with (
+            home.hold(SERVICE),
+            Engine(home.database, workers=self._serving.beside) as engine,
+            self._delivering(engine) as outbox,
+            Spool(home.spool) as spool,
+            Feeds(engine, home.spool) as feeds,
+            closing(engine.store()) as store,
+        ):
+            asked_now = self._serving.history, self._serving.keep_matches
+            engine.retain(asked(engine.retention, *asked_now))
+            poll_now(feeds, spool, feeds.due(fetching.clock()), fetching)
+            keeper = Timekeeper(engine, spool, partial(heard_until, store))
+            with self._consuming(engine, spool) as consumer:
+                self._consumer = consumer
+                if not self._stopping.is_set():
+                    consumer.run_once()
+                    keeper.look()
+                    if spool.numbers(engine.segment, 1):  # it is later than something waited for
+                        consumer.run_once()
+            outbox.finish(self._stopping)
+            self._report(Looks(store, home, engine=engine), whole=True)
 
     def _consume(self, consumer: Consumer) -> None:
         """Have everything consumed until `stop`; a full disk is waited for."""

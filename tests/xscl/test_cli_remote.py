@@ -252,6 +252,26 @@ def test_matches_are_told_of_what_is_pushed(both: Both) -> None:
     assert text == "2 documents, sent; 0 not read; 0 matches\n"
 
 
+def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
+    """Whoever finds out that it is malformed."""
+    for name, text in (
+        ("broken.xml", "<a><b></a>"),
+        ("lines.jsonl", '{"xml": "<a/>", "id": "fine"}\n{"xml": "<a", "id": "half"}\n{"xml": 7\n'),
+    ):
+        Path(both.document(name)).write_text(text)
+    paths = [both.document(name) for name in ("broken.xml", "lines.jsonl")]
+    shown = "SELECT id, stream, beginning FROM rejected WHERE stream = 'R' ORDER BY ALL"
+    for _ in range(2):
+        alone, served = both.ask("push", "--stream", "R", *paths)
+        assert (alone.exit_code, served.exit_code) == (0, 0), served.output
+        assert served.stderr == alone.stderr
+        assert "1 documents, sent; 3 not read" in served.stdout
+        alone, served = both.ask("sql", shown, "--json")
+        assert served.stdout == alone.stdout
+    rows = json.loads(alone.stdout)
+    assert sorted(row["beginning"] for row in rows) == ["<a", "<a><b></a>", '{"xml": 7\n']
+
+
 def test_a_poll_is_made_by_the_service(tmp_path: Path) -> None:
     with scripted.serving() as source:
         allowed = replace(ANY_PORT, fetching=Fetching((source.address,)))

@@ -17,13 +17,19 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
+from tests.xscl import scripted
 from tests.xscl.commandline import called
+from xscl.delivery.endpoint import File
+from xscl.delivery.endpoints import Endpoints
 from xscl.engine import Engine
 from xscl.feedtables import create_tables
+from xscl.followed import Feeds
+from xscl.following import Fetching, follow
 from xscl.home import Home
 from xscl.ledger import Batch
 from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
+from xscl.secrets import NAME, secrets_in
 from xscl.serve import Service, Serving
 from xscl.sink import EngineSink
 from xscl.status import Looks, status
@@ -172,6 +178,40 @@ def test_it_ends_when_told_and_everything_is_consumed(place: Home) -> None:
     last = written(place)
     assert (last["position"], last["spool"], last["waiting"]) == (1, 1, 0)
     assert (last["documents"], last["matches"]) == (2, 1)
+
+
+def test_one_run_polls_consumes_delivers_and_ends(place: Home) -> None:
+    """And lets time pass once: what was absent is told."""
+    with scripted.serving() as server:
+        server.says("/feed", scripted.reply(scripted.rss("one", "two")))
+        with (
+            place.hold("test"),
+            Engine(place.database) as engine,
+            Feeds(engine) as feeds,
+            closing(Endpoints(engine.store(), secrets_in(place.path / NAME))) as endpoints,
+        ):
+            follow(engine, feeds, f"http://127.0.0.1:{server.port}/feed", stream="f")
+            engine.subscribe("items", "f//item->x")
+            engine.subscribe("silence", "L//a->x NOT FOLLOWED BY{x=y, 1 s} L//b->y")
+            engine.stream("L", live=True)
+            for name in ("items", "twice", "silence"):
+                endpoints.add(name, File(f"{name}.jsonl", history=True), 0)
+        with Spool(place.spool) as spool:
+            spool.append([Document("L", "alone", 5_000_000, b"<a/>")], 2)
+        fetching = Fetching((f"127.0.0.1:{server.port}",))
+        told: list[str] = []
+        for _ in range(2):
+            serving = Serving(spark=False, fetching=fetching)
+            Service(place, serving, lambda ms: told.extend(m.subscription for m in ms)).run_once()
+            delivered = {
+                path.stem: len(path.read_text().splitlines()) for path in place.files.iterdir()
+            }
+            assert delivered == {"items": 2, "twice": 1, "silence": 1}
+            assert waiting(place) == 0
+        assert sorted(told) == ["items", "items", "silence", "twice"]
+        assert server.count("/feed") == 1
+    done = called("serve", "--once", "--no-spark", "--data", str(place.path))
+    assert (done.exit_code, done.output) == (0, "")
 
 
 def test_stopped_before_it_began_it_consumes_nothing(place: Home) -> None:

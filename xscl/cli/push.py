@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,7 @@ from feeds.spool import Spool
 from xscl.cli.inputs import Source, instant, load
 from xscl.cli.options import DATA, At, Data, Json, Native, Token, Url, home
 from xscl.cli.output import Misuse, complain, say, say_json, tracked
-from xscl.cli.remote import Remote, place, reached
+from xscl.cli.remote import Refused, Remote, place, reached
 from xscl.cli.telling import Heard, latest, sink, told_since
 from xscl.documents import Refusal, check
 from xscl.engine import Engine
@@ -25,6 +26,8 @@ from xscl.followed import ticks
 from xscl.home import Home
 from xscl.pipeline import BATCH, BATCH_BYTES, DirectConsumer
 from xscl.retention import DAY, asked
+
+_XML = {"Content-Type": "application/xml"}
 
 
 def push(
@@ -64,12 +67,12 @@ def push(
     loaded = load(found, moment, native=native, qualified=True)
     documents, wrong = _judged(loaded.documents)
     not_read = len(loaded.refused) + len(wrong)
+    wrong += [_refused(each) for each in loaded.refused if each.body is not None]
     service = reached(data, url, token)
     if service is not None:
         with service:
-            _send(service, documents, not_read, as_json=as_json)
+            _send(service, documents, wrong, not_read, as_json=as_json)
     else:
-        wrong += [_refused(each) for each in loaded.refused if each.body is not None]
         _take(home(data), documents, wrong, not_read, as_json=as_json)
     if not documents:
         raise typer.Exit(1)
@@ -107,12 +110,21 @@ def _take(
         _say(counts, heard.shown)
 
 
-def _send(service: Remote, documents: Sequence[Document], not_read: int, *, as_json: bool) -> None:
+def _send(
+    service: Remote,
+    documents: Sequence[Document],
+    wrong: Sequence[Refusal],
+    not_read: int,
+    *,
+    as_json: bool,
+) -> None:
     """Send documents to a service, and tell the matches that are found from then on.
 
-    Of the documents a service does not say which were new or late.
+    Of the documents a service does not say which were new or late.  Those that are malformed are
+    sent as well: it refuses them, and keeps what was refused.
     """
-    if any(len(document.streams) > 1 for document in documents):
+    malformed = [document for document, _ in wrong if _is_malformed(document)]
+    if any(len(document.streams) > 1 for document in (*documents, *malformed)):
         raise Misuse(
             "a service takes a document for one stream",
             hint="name one --stream; without a service several can be named",
@@ -125,8 +137,17 @@ def _send(service: Remote, documents: Sequence[Document], not_read: int, *, as_j
             # Four digits alone would be a year.
             params={"id": document.id, "time": f"{document.timestamp:06d}"},
             content=document.xml,
-            headers={"Content-Type": "application/xml"},
+            headers=_XML,
         )
+    for document in malformed:
+        with suppress(Refused):  # what is wrong was told before
+            service.ask(
+                "POST",
+                place("documents", *document.streams),
+                params={"id": document.id},
+                content=document.xml,
+                headers=_XML,
+            )
     heard = Heard(as_json)
     if service.caught_up():
         heard(told_since(service, before))
@@ -137,6 +158,15 @@ def _send(service: Remote, documents: Sequence[Document], not_read: int, *, as_j
         say_json({**counts, "matches": heard.rows})
     else:
         _say(counts, heard.shown)
+
+
+def _is_malformed(document: Document) -> bool:
+    """Return whether nobody can take a document, as it is no XML."""
+    try:
+        check([document])
+    except (MalformedDocument, DocumentError) as error:
+        return isinstance(error, MalformedDocument)
+    return False
 
 
 def _say(counts: Mapping[str, int | None], matches: int) -> None:

@@ -46,6 +46,12 @@ NoSpark = Annotated[
 
 def serve(
     data: Data = DATA,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once", help="Poll what is due, take in what is there, deliver, and end; no requests."
+        ),
+    ] = False,
     no_spark: NoSpark = False,
     master: Annotated[
         str, typer.Option("--master", envvar="XSCL_MASTER", help="The Spark master to run on.")
@@ -110,6 +116,7 @@ def serve(
     \b
     Example:
       xscl serve --data xscl-data --no-spark --history 7d
+      xscl serve --data xscl-data --once
     """
     fetching = Fetching(tuple(allow_address or ()), contact=contact)
     serving = Serving(
@@ -137,9 +144,12 @@ def serve(
             None if no_spark else complain(f"Spark has started in {seconds:.0f} s")
         ),
     )
-    complain(f"serving from {data} ({'without' if no_spark else 'with'} Spark); Ctrl-C stops")
     log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
     with log, stopped_by_signals(service.stop):
+        if once:
+            service.run_once()
+            return
+        complain(f"serving from {data} ({'without' if no_spark else 'with'} Spark); Ctrl-C stops")
         service.run()
     complain("stopped")
 

@@ -128,6 +128,27 @@ class Deliveries:
         with suppress(RuntimeError):  # the loop is closed: the next start looks at all
             self._loop.call_soon_threadsafe(self._look, id)
 
+    def finish(self, stopping: threading.Event) -> None:
+        """Return when nothing is being delivered; what is gathered is sent, what failed waits.
+
+        Or when the event is set: then what is left waits, too.
+        """
+        finishing = asyncio.run_coroutine_threadsafe(self._finish(), self._loop)
+        while not stopping.is_set() and not finishing.done():
+            with suppress(TimeoutError):
+                finishing.result(0.2)
+
+    async def _finish(self) -> None:
+        await self._until_idle()
+        for id in list(self._gathering):
+            self._gathering[id] = 0.0
+            self._look(id)
+        await self._until_idle()
+
+    async def _until_idle(self) -> None:
+        while self._running:
+            await asyncio.wait(list(self._running.values()))
+
     def begin_to_stop(self) -> None:
         """Begin with nothing new; what is being sent may still be taken, for some seconds."""
         with suppress(RuntimeError):  # the loop is closed

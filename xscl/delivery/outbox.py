@@ -81,6 +81,10 @@ class Outbox:
         )
         self._deliveries.start()
 
+    def finish(self, stopping: threading.Event) -> None:
+        """Return when all that can be delivered now is, or the event is set."""
+        self._deliveries.finish(stopping)
+
     def begin_to_end(self) -> None:
         """Have all listeners go, and begin no more deliveries; `close` waits for their end."""
         self._ending.set()

@@ -193,6 +193,15 @@ def test_a_digest_has_what_came_meanwhile(receiver: Receiver) -> None:
     assert all(f"http://example.org/{number}" in mail.get_content() for number in range(3))
 
 
+def test_a_digest_is_not_waited_for_by_who_finishes(receiver: Receiver) -> None:
+    with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
+        sender.engine.subscribe("q", EACH)
+        sender.outbox.deliver("q", Mail("reader@example.org", every=3600.0))
+        sender.items(3)
+        sender.outbox.finish(threading.Event())
+        assert [mail["Subject"] for _, mail in post.mails] == ["q: Item 0 (and 2 more)"]
+
+
 def test_an_address_that_is_refused_is_told(receiver: Receiver) -> None:
     with post_office() as post, sending(receiver, Secrets(), mail=server(post)) as sender:
         post.refused.append("nobody@example.org")
