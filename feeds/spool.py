@@ -34,7 +34,7 @@ from types import TracebackType
 
 import pyarrow as pa
 
-from feeds.documents import Document
+from feeds.documents import Document, DocumentColumns
 from feeds.errors import FeedError
 from feeds.faultpoints import reached, write
 
@@ -240,6 +240,10 @@ class Spool:
         From the one at `begin` to the one before `end`.  A document on one stream has a plain name
         as its `stream`.
         """
+        return list(self.columns(number, begin, end))
+
+    def columns(self, number: int, begin: int = 0, end: int | None = None) -> DocumentColumns:
+        """The same as columns: many documents at once."""
         path = self._path(number)
         with _opened(path) as (source, reader, footer):
             source.seek(0)
@@ -247,7 +251,7 @@ class Spool:
             if body.size != footer["bytes"] or zlib.crc32(body) != footer["crc32"]:
                 raise SegmentDamaged(path, "its checksum differs")
             rows = reader.get_batch(0)
-            return _documents(rows.slice(begin, None if end is None else end - begin))
+            return _columns(rows.slice(begin, None if end is None else end - begin))
 
     def forget(self, up_to: int, keep: int = 0) -> int:
         """The number of segments deleted: of those that all consumers are done with, the oldest.
@@ -472,17 +476,13 @@ def _opened(
         raise SegmentDamaged(path, str(error)) from error
 
 
-def _documents(batch: pa.RecordBatch) -> list[Document]:
-    """The rows as documents."""
-    return [
-        Document(names[0] if len(names) == 1 else tuple(names), id_, ts, xml, history, origin)
-        for names, id_, ts, xml, history, origin in zip(
-            batch["streams"].to_pylist(),
-            batch["id"].to_pylist(),
-            batch["ts"].cast(pa.int64()).to_pylist(),
-            batch["xml"].to_pylist(),
-            batch["history"].to_pylist(),
-            batch["origin"].to_pylist(),
-            strict=True,
-        )
-    ]
+def _columns(batch: pa.RecordBatch) -> DocumentColumns:
+    """The rows as columns of documents."""
+    return DocumentColumns(
+        [tuple(names) for names in batch["streams"].to_pylist()],
+        batch["id"].to_pylist(),
+        batch["ts"].cast(pa.int64()).to_pylist(),
+        batch["xml"].to_pylist(),
+        batch["history"].to_pylist(),
+        batch["origin"].to_pylist(),
+    )

@@ -21,7 +21,7 @@ from xscl.collector import paused, settle, unsettle
 from xscl.compile import compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
-from xscl.documents import Accepted, Documents, Origin
+from xscl.documents import Documents, Origin
 from xscl.errors import StoreError
 from xscl.forgetting import Forgetting
 from xscl.lateness import Readings
@@ -39,6 +39,7 @@ from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
 from xscl.workers import Workers
+from xscl.xpath.arrivals import Arrivals
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +101,7 @@ class Assembly:
         self._ledger = Ledger(self._store)
         self._streams = Streams(self._store, self._subscriptions, self._compile)
         self._numbers = CompositeStreams(self._store)
-        self._accepted: list[Accepted] = []
+        self._accepted: list[Arrivals] = []
         self._results = 0  # matches of the push that was finished last
         self._pushes = 0
         self._flow = Flow()
@@ -244,14 +245,16 @@ class Assembly:
         """Take the output documents of matches in: what their subscriptions publish."""
         sources = {doc for _, composites in found for one in composites for doc in one.sources}
         stored = self._documents.stored(sources)
-        accepted = self._documents.accept(
-            [
-                (output_of(subscription, group, stored, self._reader), _place(group[0]))
-                for subscription, composites in found
-                for group in groups_of(subscription, composites)
-            ]
-        )
-        self._accepted.extend(accepted)
+        made = [
+            (output_of(subscription, group, stored, self._reader), _place(group[0]))
+            for subscription, composites in found
+            for group in groups_of(subscription, composites)
+        ]
+        if not made:
+            return
+        documents, origins = zip(*made, strict=True)
+        accepted = self._documents.accept(documents, origins)
+        self._accepted.append(accepted)
         self._network.take(accepted)
 
 

@@ -9,37 +9,34 @@ the documents that it was made from (`rank`), whatever the batch.
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import compress, repeat
-from typing import NamedTuple, TypeAlias
+from itertools import compress
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from lxml import etree
 
-from feeds.documents import Document
+from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xmlparse import parse
-from templates.relations import INFINITE
 from templates.seen import Seen
 from xscl.errors import DocumentError, StoreError
 from xscl.ledger import Beat
+from xscl.refusing import FARTHEST, REJECTED, Reason, Refusal, rejected, sound
 from xscl.store import Store
-from xscl.xpath.arrivals import Arrival, Content
-from xscl.xpath.portions import Part
+from xscl.xpath.arrivals import Arrival, Arrivals, Numbers
+from xscl.xpath.portions import Elsewhere, Part
 from xscl.xpath.tree import Tree, number_nodes
 
 LEVELS = 64  # ranks from one arrival to the next: how deep published streams can be nested
 TREES = 256  # parsed documents kept for reading matches
 RECENT = 4096  # documents of small batches that matches are read of without asking the store
-EARLIEST = -(INFINITE >> 1)  # the clock before the first document
-
-
-Refusal: TypeAlias = tuple[Document, MalformedDocument | DocumentError]
-"""A document that cannot be taken, and why."""
+EARLIEST = -FARTHEST  # the clock before the first document
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,16 +64,6 @@ class Stored:
     base: int
 
 
-class Accepted(NamedTuple):
-    """A document of a batch that is new, parsed, with its number and version."""
-
-    document: Document
-    id: str
-    version: int
-    hash: bytes
-    arrival: Arrival
-
-
 class Documents:
     """Accepts the documents of a batch and keeps what is needed of them."""
 
@@ -85,54 +72,40 @@ class Documents:
         self.clock, self.next = store.numbers("clock", "next_doc")
         self._trees: OrderedDict[int, Tree] = OrderedDict()
         self._recent: OrderedDict[int, Stored] = OrderedDict()
-        self._arrived: dict[int, Content] = {}  # of this push, perhaps not stored yet
+        self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet
         self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
 
     # -- Arriving --------------------------------------------------------------------------
 
     def accept(
         self,
-        documents: Sequence[tuple[Document, Origin | None]],
+        documents: Sequence[Document],
+        origins: Sequence[Origin] = (),
         *,
-        strict: bool = False,
-        parts: Sequence[Part | None] = (),
+        parts: Sequence[Part] = (),
         beats: Sequence[Beat] = (),
-    ) -> list[Accepted]:
-        """Return the documents that are new, in order; record those that cannot be parsed.
+    ) -> Arrivals:
+        """Return the documents that are new, in order; record those that cannot be taken.
 
-        Documents with an origin are published ones; the others arrive now.  `parts` says where
-        to find those that were shredded elsewhere; `beats` set the clock between them.
+        Documents with origins are published ones; without they arrive now.  `parts` say where
+        to find what was shredded elsewhere; `beats` set the clock between documents.
         """
-        self._names = set()
-        given = list({d.id for d, _ in documents if _writable(d.id)})
-        numbers = _numbers(given)
-        identities = self._identities(given, numbers)
-        accepted: list[Accepted] = []
-        refused: dict[tuple[str, str], tuple[object, ...]] = {}
-        times = dict(sorted(beats))  # of several at one place the latest
-        each = zip(documents, parts or repeat(None), strict=bool(parts))
-        for at, ((document, origin), part) in enumerate(each):
-            if at in times:
-                self.clock = max(self.clock, times[at])
-            try:
-                found = self._accept_one(document, origin, identities, part)
-            except (MalformedDocument, DocumentError) as error:
-                if strict:
-                    raise
-                row = _refused(document, error, self.clock)
-                refused.setdefault((row[1], row[6]), row)
-                continue
-            if found is not None:
-                accepted.append(found)
-        self.clock = max(self.clock, times.get(len(documents), self.clock))
-        self._store.insert("state.document", _table(_SCHEMA, map(_row, accepted)))
-        made = [a.id for a in accepted if a.id != a.document.id]
-        self._seen.add(np.concatenate((numbers, _numbers(made))))
+        given, refused = sound(documents)
+        batch = _Batch(given, origins, Elsewhere.of(parts, len(given)), refused)
+        self._look(batch)
+        rows = np.flatnonzero(batch.taken)
+        clocks = self._pass(batch, beats)
+        arrivals = batch.arrivals(rows, self.next, clocks)
+        self.next += len(rows)
+        self._arrived.append(arrivals)
+        self._store.insert("state.document", batch.table(rows, arrivals))
         if refused:
-            self._keep_refused(refused)
-        if len(accepted) <= RECENT // 4:
-            self._remember(accepted)
-        return accepted
+            self._keep_refused(
+                rejected(documents[at], refused[at], int(clocks[at])) for at in sorted(refused)
+            )
+        if len(rows) <= RECENT // 4:
+            self._remember(batch, rows, arrivals)
+        return arrivals
 
     def refuse_poison(self, documents: Sequence[Document]) -> None:
         """Record documents of which a process has died that read them; they are not read."""
@@ -141,56 +114,78 @@ class Documents:
 
     def refuse(self, refused: Iterable[Refusal]) -> None:
         """Record documents that are not taken, each with the reason."""
-        rows = (_refused(document, error, self.clock) for document, error in refused)
-        if found := {(row[1], row[6]): row for row in rows}:
-            self._keep_refused(found)
+        self._keep_refused(rejected(document, error, self.clock) for document, error in refused)
 
-    def _remember(self, accepted: Sequence[Accepted]) -> None:
+    def _look(self, batch: _Batch) -> None:
+        """Find out which documents are new, and what they are called.
+
+        That is plain of an id that comes for the first time; the others are looked at one by one,
+        and so are those that have to be read.
+        """
+        ids = batch.given.ids
+        numbers = _numbers(ids)
+        seen = set(compress(ids, self._seen.among(numbers)))
+        known = self._identities(seen)
+        often = (one for one, times in Counter(ids).items() if times > 1)
+        for one in (*seen, *often, *(one for one in ids if "@" in one)):
+            known.setdefault(one, {})
+        self._names = set()
+        missing = 0
+        for at in batch.to_look_at(known):
+            if not self._take(batch, at, self.next + at - missing, known.get(ids[at])):
+                batch.taken[at] = False
+                missing += 1
+        made = [name for name, one in zip(batch.names, ids, strict=True) if name is not one]
+        self._seen.add(np.concatenate((numbers, _numbers(made))))
+
+    def _take(self, batch: _Batch, at: int, number: int, versions: dict[bytes, int] | None) -> bool:
+        """Return whether the document at some place is taken under a number.
+
+        `versions` are those of its id, which it becomes one of; None if there are no others.
+        """
+        if at in batch.refused or (versions and batch.hashes[at] in versions):
+            return False
+        if not batch.elsewhere.fine[at]:
+            try:
+                batch.roots[at] = parse(batch.given.xml[at])
+            except MalformedDocument as error:
+                batch.refused[at] = error
+                return False
+        if versions is not None:
+            if versions:
+                batch.bases[at] = min(versions.values())
+            versions[batch.hashes[at]] = number
+            batch.versions[at] = len(versions)
+            batch.names[at] = self._name(batch.given.ids[at], len(versions))
+        return True
+
+    def _pass(self, batch: _Batch, beats: Sequence[Beat]) -> Numbers:
+        """Return the clock before each document and after the last, where it stays."""
+        times = np.full(len(batch.given) + 1, self.clock)
+        if not batch.origins:
+            times[1:] = np.where(batch.taken, batch.ts, EARLIEST)
+        for place, time in beats:
+            times[place] = max(times[place], time)
+        clocks: Numbers = np.maximum.accumulate(times)
+        self.clock = int(clocks[-1])
+        return clocks
+
+    def _remember(self, batch: _Batch, rows: Numbers, arrivals: Arrivals) -> None:
         """Have at hand what matches need to know of documents that have just come."""
-        for one in accepted:
-            doc, _, _, ts, clock, rank, base, first, *_ = one.arrival
-            self._recent[doc] = Stored(
-                doc, one.id, ts, first, one.version, one.document.history, clock, rank, base
-            )
+        columns = (
+            arrivals.docs.tolist(),
+            [batch.names[at] for at in rows],
+            arrivals.ts.tolist(),
+            arrivals.firsts.tolist(),
+            arrivals.versions.tolist(),
+            [batch.given.history[at] for at in rows],
+            arrivals.clocks.tolist(),
+            arrivals.ranks.tolist(),
+            arrivals.bases.tolist(),
+        )
+        self._recent.update((row[0], Stored(*row)) for row in zip(*columns, strict=True))
         while len(self._recent) > RECENT:
             self._recent.popitem(last=False)
-
-    def _accept_one(
-        self,
-        document: Document,
-        origin: Origin | None,
-        identities: dict[str, dict[bytes, int]],
-        part: Part | None,
-    ) -> Accepted | None:
-        _check(document)
-        digest = hashlib.blake2b(document.xml, digest_size=16).digest()
-        versions = identities.setdefault(document.id, {})
-        if digest in versions:
-            return None
-        fine = part is not None and part.fine
-        content = Content(document.xml, None if fine else parse(document.xml))
-        number = self.take_number()
-        base = min(versions.values(), default=number)
-        versions[digest] = number
-        place = origin or Origin(self.clock, number * LEVELS, number)
-        if origin is None:
-            self.clock = max(self.clock, document.timestamp)
-        version = max(len(versions), place.version)
-        arrival = Arrival(
-            number,
-            document.streams,
-            content,
-            document.timestamp,
-            place.clock,
-            place.rank,
-            base,
-            place.first,
-            version,
-            part,
-        )
-        self._arrived[number] = content
-        name = self._name(document.id, len(versions))
-        return Accepted(document, name, version, digest, arrival)
 
     def take_number(self) -> int:
         """Return the next number: composites are numbered among the documents."""
@@ -222,23 +217,25 @@ class Documents:
         ).fetchnumpy()
         return Seen(np.asarray(columns["number"], dtype=np.uint64))
 
-    def _identities(
-        self, ids: Sequence[str], numbers: npt.NDArray[np.uint64]
-    ) -> dict[str, dict[bytes, int]]:
+    def _identities(self, ids: Collection[str]) -> dict[str, dict[bytes, int]]:
         """Return the known versions of ids: the number of each by its content's hash."""
-        asked = list(compress(ids, self._seen.among(numbers)))
         known: dict[str, dict[bytes, int]] = {}
-        if not asked:
+        if not ids:
             return known
-        self._store.lend("arriving", pa.table({"given": pa.array(asked, pa.string())}))
+        self._store.lend("arriving", pa.table({"given": pa.array(list(ids), pa.string())}))
         for given, digest, doc in self._store.fetch(
             "SELECT given, hash, doc FROM state.document SEMI JOIN arriving USING (given)"
         ):
             known.setdefault(given, {})[digest] = doc
         return known
 
-    def _keep_refused(self, rows: Mapping[tuple[str, str], tuple[object, ...]]) -> None:
+    def _keep_refused(self, found: Iterable[tuple[Any, ...]]) -> None:
         """Record documents that are not taken, by id and content, each once."""
+        rows: dict[tuple[str, str], tuple[Any, ...]] = {}
+        for row in found:
+            rows.setdefault((row[1], row[6]), row)
+        if not rows:
+            return
         ids, contents = zip(*rows, strict=True)
         self._store.lend("refused", pa.table({"id": ids, "sha256": contents}))
         known = set(
@@ -247,15 +244,13 @@ class Documents:
             )
         )
         new = [row for key, row in rows.items() if key not in known]
-        self._store.insert("state.rejected", _table(_REFUSED, new))
+        self._store.insert("state.rejected", _table(REJECTED, new))
 
     # -- Texts -----------------------------------------------------------------------------
 
-    def keep_texts(self, accepted: Sequence[Accepted]) -> int:
+    def keep_texts(self, docs: Sequence[int], texts: Sequence[bytes]) -> int:
         """Store the texts of documents and return how many bytes they have."""
-        docs = pa.array([a.arrival.doc for a in accepted], pa.int64())
-        texts = [a.document.xml for a in accepted]
-        table = pa.table({"doc": docs, "xml": pa.array(texts, pa.binary())})
+        table = pa.table({"doc": pa.array(docs, pa.int64()), "xml": pa.array(texts, pa.binary())})
         self._store.insert("state.text", table)
         return sum(map(len, texts))
 
@@ -263,11 +258,18 @@ class Documents:
         """End a push: from now on documents are read from their texts."""
         self._arrived.clear()
 
+    def _arrival(self, doc: int) -> Arrival | None:
+        """Return a document that has come in this push."""
+        for batch in self._arrived:
+            if len(batch) and 0 <= doc - batch.docs[0] < len(batch):
+                return Arrival(batch, int(doc - batch.docs[0]))
+        return None
+
     def tree(self, doc: int) -> Tree:
         """Return a document's numbered nodes."""
         tree = self._trees.get(doc)
-        if tree is None and doc in self._arrived:
-            tree = self._trees[doc] = number_nodes(self._arrived[doc].root)
+        if tree is None and (here := self._arrival(doc)) is not None:
+            tree = self._trees[doc] = number_nodes(here.root)
         if tree is None:
             rows = self._store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
             if not rows:
@@ -286,7 +288,7 @@ class Documents:
 
         They are at hand until 256 others have been asked for.
         """
-        missing = {doc for doc in docs if doc not in self._trees and doc not in self._arrived}
+        missing = {doc for doc in docs if doc not in self._trees and not self._arrival(doc)}
         if len(missing) < 2:
             return
         listed = pa.table({"doc": pa.array(sorted(missing), pa.int64())})
@@ -314,35 +316,82 @@ class Documents:
         return found
 
 
-def check(documents: Iterable[Document]) -> None:
-    """Raise for the first document that cannot be taken."""
-    for document in documents:
-        _check(document)
-        parse(document.xml)
+class _Batch:
+    """Documents that are being taken in, and what is found out about each, by their places."""
+
+    def __init__(
+        self,
+        given: DocumentColumns,
+        origins: Sequence[Origin],
+        elsewhere: Elsewhere,
+        refused: dict[int, Reason],
+    ) -> None:
+        self.given = given
+        self.origins = origins
+        self.elsewhere = elsewhere
+        self.refused = refused
+        self.hashes = [hashlib.blake2b(xml, digest_size=16).digest() for xml in given.xml]
+        self.ts = np.array(given.timestamps, np.int64)
+        self.taken = np.ones(len(given), np.bool_)
+        self.roots: dict[int, etree._Element] = {}
+        self.names = list(given.ids)
+        self.versions = np.ones(len(given), np.int64)
+        self.bases = np.full(len(given), -1)  # which is the document itself
+
+    def to_look_at(self, ids: Container[str]) -> list[int]:
+        """Return the places of documents with some ids, and of those that are not known as XML."""
+        look = ~self.elsewhere.fine
+        look |= np.fromiter((one in ids for one in self.given.ids), np.bool_, len(look))
+        look[list(self.refused)] = True
+        return np.flatnonzero(look).tolist()
+
+    def arrivals(self, rows: Numbers, first: int, clocks: Numbers) -> Arrivals:
+        """Return those that are taken, with numbers from the first one on."""
+        docs = np.arange(first, first + len(rows))
+        bases, versions = self.bases[rows], self.versions[rows]
+        ranks, firsts, clocks = docs * LEVELS, docs, clocks[rows]
+        places = rows.tolist()
+        if self.origins:
+            columns = zip(*(_place(self.origins[at]) for at in places), strict=True)
+            clocks, ranks, firsts, least = np.array(list(columns), np.int64).reshape(4, -1)
+            versions = np.maximum(versions, least)
+        return Arrivals(
+            docs,
+            [self.given.streams[at] for at in places],
+            [self.given.xml[at] for at in places],
+            self.ts[rows],
+            clocks,
+            ranks,
+            np.where(bases < 0, docs, bases),
+            firsts,
+            versions,
+            self.elsewhere.chosen(rows),
+            {place: self.roots[at] for place, at in enumerate(places) if at in self.roots},
+        )
+
+    def table(self, rows: Numbers, arrivals: Arrivals) -> pa.Table:
+        """Return the rows of `state.document` of those that are taken."""
+        ids, given, hashes, history, origins = (
+            [column[at] for at in rows.tolist()]
+            for column in (
+                self.names,
+                self.given.ids,
+                self.hashes,
+                self.given.history,
+                self.given.origins,
+            )
+        )
+        one = arrivals
+        columns = (
+            *(one.docs, ids, given, one.versions, one.streams, one.ts, one.clocks, one.ranks),
+            *(one.bases, one.firsts, hashes, history, origins),
+        )
+        arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
+        return pa.table(arrays, schema=_SCHEMA)
 
 
-def _check(document: Document) -> None:
-    """Raise for a document that no query could be right about."""
-    streams = document.streams
-    if not streams or not all(streams):
-        raise DocumentError("the document names no stream", reason_code="no_stream")
-    names = (document.id, document.origin, *streams)
-    try:
-        plain = "".join(names).isascii()
-    except TypeError:
-        plain = False
-    if not plain:
-        for name in names:
-            if not _writable(name):
-                raise DocumentError(f"{name!r} is not a text that can be kept", reason_code="name")
-    if type(document.timestamp) is not int or not isinstance(document.xml, bytes):
-        raise DocumentError(
-            "a document has a whole number as timestamp and bytes as xml", reason_code="type"
-        )
-    if abs(document.timestamp) >= -EARLIEST:
-        raise DocumentError(
-            f"the timestamp {document.timestamp} is out of range", reason_code="timestamp"
-        )
+def _place(origin: Origin) -> tuple[int, int, int, int]:
+    return origin.clock, origin.rank, origin.first, origin.version
 
 
 def _numbers(names: Collection[str]) -> npt.NDArray[np.uint64]:
@@ -350,15 +399,6 @@ def _numbers(names: Collection[str]) -> npt.NDArray[np.uint64]:
     digests = (hashlib.md5(name.encode(), usedforsecurity=False).digest() for name in names)
     numbers = (int.from_bytes(digest[8:], "little") for digest in digests)
     return np.fromiter(numbers, np.uint64, len(names))
-
-
-def _writable(name: object) -> bool:
-    """Whether a name is a text that has an encoding (no lone surrogates)."""
-    return isinstance(name, str) and (name.isascii() or _shown(name) == name)
-
-
-def _shown(name: object) -> str:
-    return str(name).encode("utf-8", "replace").decode()
 
 
 _SCHEMA = pa.schema(
@@ -378,65 +418,6 @@ _SCHEMA = pa.schema(
         ("origin", pa.string()),
     ]
 )
-
-
-_REFUSED = pa.schema(
-    [
-        ("stream", pa.string()),
-        ("id", pa.string()),
-        ("reason", pa.string()),
-        ("line", pa.int32()),
-        ("column", pa.int32()),
-        ("message", pa.string()),
-        ("sha256", pa.string()),
-        ("beginning", pa.binary()),
-        ("clock", pa.int64()),
-    ]
-)
-
-
-def _row(one: Accepted) -> tuple[object, ...]:
-    document, arrival = one.document, one.arrival
-    return (
-        arrival.doc,
-        one.id,
-        document.id,
-        one.version,
-        arrival.streams,
-        arrival.ts,
-        arrival.clock,
-        arrival.rank,
-        arrival.base,
-        arrival.first,
-        one.hash,
-        document.history,
-        document.origin,
-    )
-
-
-def _refused(
-    document: Document, error: MalformedDocument | DocumentError, clock: int
-) -> tuple[str | None, str, str, int | None, int | None, str, str, bytes, int]:
-    xml = document.xml if isinstance(document.xml, bytes) else b""
-    return (
-        _shown(document.streams[0]) if document.streams else None,
-        _shown(document.id),
-        error.reason_code,
-        error.line or None,
-        error.column or None,
-        error.message,
-        hashlib.sha256(xml).hexdigest(),
-        _beginning(xml),
-        clock,
-    )
-
-
-def _beginning(xml: bytes) -> bytes:
-    """Return the first 1,024 bytes, less those of a character of UTF-8 that is cut."""
-    end = min(1024, len(xml))
-    while end < len(xml) and end > 1020 and xml[end] & 0xC0 == 0x80:
-        end -= 1
-    return xml[:end]
 
 
 def _table(schema: pa.Schema, rows: Iterable[tuple[object, ...]]) -> pa.Table:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, compress
 
 import pyarrow as pa
 
@@ -29,9 +29,10 @@ from cep_core.operators.join import WindowJoin
 from cep_core.plan import Plan
 from templates.relations import INFINITE
 from xscl.composites import Composite, Composites
-from xscl.documents import Accepted, Documents
+from xscl.documents import Documents
 from xscl.retention import Retention, record, recorded
 from xscl.store import Store
+from xscl.xpath.arrivals import Arrivals
 
 PART = 8
 """An eighth: of an age that passes, and of what is looked at that arrives, before anything is."""
@@ -123,12 +124,15 @@ class Forgetting:
 
     # -- Each push -------------------------------------------------------------------------
 
-    def keep(self, accepted: Sequence[Accepted], needed: set[int]) -> None:
+    def keep(self, accepted: Sequence[Arrivals], needed: set[int]) -> None:
         """Store the texts of new documents: of all, or of those that are `needed`."""
-        self._arrived += len(accepted)
+        docs = [doc for batch in accepted for doc in batch.docs.tolist()]
+        texts = [xml for batch in accepted for xml in batch.xml]
+        self._arrived += len(docs)
         if not self.retention.everything:
-            accepted = [a for a in accepted if a.arrival.doc in needed]
-        self._bytes += self._documents.keep_texts(accepted)
+            wanted = [doc in needed for doc in docs]
+            docs, texts = list(compress(docs, wanted)), list(compress(texts, wanted))
+        self._bytes += self._documents.keep_texts(docs, texts)
 
     def forget(self, position: int, *, freed: bool) -> None:
         """Forget what is old, if it pays by now.

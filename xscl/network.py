@@ -35,7 +35,7 @@ from templates.registry import Placed, Registry
 from templates.relations import Pair
 from xscl.compile import CompiledQuery
 from xscl.composites import Composite, Composites, composite_of
-from xscl.documents import LEVELS, Accepted, Documents
+from xscl.documents import LEVELS, Documents
 from xscl.operators.attributes import Attributes
 from xscl.operators.collect import Collect
 from xscl.operators.joins import JoinDefinition, Joins, TemplateJoin
@@ -50,7 +50,7 @@ from xscl.planner import Planned, Planner
 from xscl.relational import Relational, composite_of_row
 from xscl.results import Subscription
 from xscl.rules import RULES
-from xscl.xpath.arrivals import Arrival
+from xscl.xpath.arrivals import Arrival, Arrivals
 from xscl.xpath.asking import ask
 from xscl.xpath.changes import Changes
 from xscl.xpath.nfa import Automaton
@@ -305,19 +305,17 @@ class Network:
 
     # -- Documents -------------------------------------------------------------------------
 
-    def take(self, accepted: Iterable[Accepted]) -> None:
+    def take(self, arrivals: Arrivals) -> None:
         """Hand documents to the scans."""
-        entrances: dict[tuple[str, ...], tuple[Channel, Members] | None] = {}
-        for one in accepted:
-            arrival = one.arrival
-            streams = arrival.streams
-            self._entered[streams] += 1
-            if streams not in entrances:
-                entrances[streams] = self._entrance(streams)
+        entered = Counter(arrivals.streams)
+        self._entered.update(entered)
+        entrances = {streams: self._entrance(streams) for streams in entered}
+        each = zip(arrivals.streams, arrivals.ts.tolist(), arrivals.firsts.tolist(), strict=True)
+        for place, (streams, ts, first) in enumerate(each):
             entrance = entrances[streams]
             if entrance is not None:
                 channel, members = entrance
-                channel.emit((arrival.ts, arrival.ts, arrival.first, arrival), members)
+                channel.emit((ts, ts, first, Arrival(arrivals, place)), members)
 
     def _entrance(self, streams: tuple[str, ...]) -> tuple[Channel, Members] | None:
         """Return where documents of some streams enter, None if nothing reads them."""
@@ -331,14 +329,16 @@ class Network:
         """Have everything run that has something to do."""
         self.core.plan.batch.run()
 
-    def pass_by(self, arrivals: Sequence[Arrival]) -> None:
+    def pass_by(self, arrivals: Arrivals) -> None:
         """Let the times of documents come: each is an event, and epochs before it are closed."""
-        for arrival in arrivals if self.ordered or self.core.plan.lanes else ():
-            self.advance(arrival.clock)  # there may have been a beat
-            if self.relational:
-                self._records.release(arrival.rank + LEVELS)
-                self.run()
-            self.advance(arrival.ts)
+        if self.ordered or self.core.plan.lanes:
+            times = (arrivals.clocks.tolist(), arrivals.ranks.tolist(), arrivals.ts.tolist())
+            for clock, rank, ts in zip(*times, strict=True):
+                self.advance(clock)  # there may have been a beat
+                if self.relational:
+                    self._records.release(rank + LEVELS)
+                    self.run()
+                self.advance(ts)
         self.advance(self._documents.clock)
 
     def advance(self, clock: int) -> None:

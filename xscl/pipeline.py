@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from feeds.documents import Document
+from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
 from feeds.spool import Spool
 from xscl.errors import XsclError
@@ -68,7 +68,7 @@ class Sink(Protocol):
     """
 
     def consume(
-        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
+        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
     ) -> None:
         """Takes a batch, which may be empty, and enters it into the ledger: all or nothing.
 
@@ -182,16 +182,18 @@ def forget(spool: Spool, up_to: int) -> None:
         spool.forget(up_to, KEPT)
 
 
-def read_all(spool: Spool, numbers: Sequence[int]) -> tuple[list[Document], tuple[Beat, ...]]:
+def read_all(spool: Spool, numbers: Sequence[int]) -> tuple[DocumentColumns, tuple[Beat, ...]]:
     """The documents of several segments, in the order given, and the beats between them."""
-    documents: list[Document] = []
+    documents: list[DocumentColumns] = []
     beats: list[Beat] = []
+    count = 0
     for number in numbers:
-        found = spool.read(number)
+        found = spool.columns(number)
         if not found:
-            beats.append(Beat(len(documents), spool.segment(number).arrived))
-        documents += found
-    return documents, tuple(beats)
+            beats.append(Beat(count, spool.segment(number).arrived))
+        documents.append(found)
+        count += len(found)
+    return DocumentColumns.united(documents), tuple(beats)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from xscl.history import Trial
 from xscl.language.parser import parse_block
 from xscl.results import Result, Subscription
 from xscl.store import Store
-from xscl.xpath.arrivals import Arrival, Content, shred
+from xscl.xpath.arrivals import Arrivals, shred
 from xscl.xpath.nfa import Automaton
 
 BATCH = 1_000
@@ -65,11 +65,10 @@ def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Wit
         [list(trial.streams), trial.first],
     )
     while found := rows.fetchmany(BATCH):
-        arrivals = (
-            Arrival(doc, tuple(names), Content(bytes(xml)), *rest)
-            for doc, names, xml, *rest in found
+        yield shred(
+            automaton,
+            Arrivals.of((doc, tuple(names), bytes(xml), *rest) for doc, names, xml, *rest in found),
         )
-        yield shred(automaton, arrivals)
 
 
 def found_before(

@@ -12,15 +12,17 @@ from collections.abc import Collection, Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from feeds.documents import Document
+from feeds.documents import Document, DocumentColumns
 from feeds.faultpoints import reached
 from xscl.assembly import Assembly
 from xscl.collector import paused
-from xscl.documents import Accepted, Origin, Refusal, check
+from xscl.documents import Origin
 from xscl.ledger import Batch, Beat
 from xscl.matches import Matches
 from xscl.pace import Laps
+from xscl.refusing import Refusal, check
 from xscl.results import Results
+from xscl.xpath.arrivals import Arrivals
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.portions import Part
 
@@ -37,7 +39,7 @@ class Pushing(Assembly):
         *,
         strict: bool = False,
         source: Batch | tuple[str, int] | None = None,
-        parts: Sequence[Part | None] = (),
+        parts: Sequence[Part] = (),
         poison: Collection[int] = (),
     ) -> Matches:
         """Take a batch of documents in and return the matches that it completes, committed.
@@ -49,12 +51,15 @@ class Pushing(Assembly):
         documents that were shredded elsewhere, with patterns that `publish_patterns` left there.
         The documents at the places in `poison` are not read, but recorded as rejected.
         """
-        documents = (documents,) if isinstance(documents, Document) else tuple(documents)
+        if isinstance(documents, Document):
+            documents = (documents,)
+        elif not isinstance(documents, DocumentColumns):
+            documents = tuple(documents)
         batch = None if source is None else Batch(*source)
         beats = () if batch is None else batch.beats
         poisoned = [documents[at] for at in sorted(poison)]
         if poison:
-            parts = [part for at, part in enumerate(parts) if at not in poison]
+            parts = ()
             documents = tuple(one for at, one in enumerate(documents) if at not in poison)
             beats = tuple(Beat(at - sum(p < at for p in poison), time) for at, time in beats)
         if strict:
@@ -70,9 +75,8 @@ class Pushing(Assembly):
             if not parts:
                 network = self._network
                 parts = self._workers.parts(network.automaton, network.changes, documents)
-            given = [(document, None) for document in documents]
-            accepted = self._take(given, strict, parts, beats)
-            self._network.pass_by([one.arrival for one in accepted])
+            accepted = self._take(documents, parts=parts, beats=beats)
+            self._network.pass_by(accepted)
             self._network.run()
             reached("joined")
             laps.end("join")
@@ -90,16 +94,17 @@ class Pushing(Assembly):
 
     def _take(
         self,
-        documents: Sequence[tuple[Document, Origin | None]],
-        strict: bool = False,
-        parts: Sequence[Part | None] = (),
+        documents: Sequence[Document],
+        origins: Sequence[Origin] = (),
+        *,
+        parts: Sequence[Part] = (),
         beats: Sequence[Beat] = (),
-    ) -> list[Accepted]:
+    ) -> Arrivals:
         """Take documents in, and have everything run that does not wait for time to pass."""
-        accepted = self._documents.accept(documents, strict=strict, parts=parts, beats=beats)
+        accepted = self._documents.accept(documents, origins, parts=parts, beats=beats)
         reached("accepted")
         self._laps.end("accept")
-        self._accepted.extend(accepted)
+        self._accepted.append(accepted)
         self._network.take(accepted)
         self._network.run()
         return accepted

@@ -61,7 +61,7 @@ class EngineSink:
             self.engine.tell(durable=True)
 
     def consume(
-        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
+        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
     ) -> None:
         """Take a batch in; one that the ledger has changes nothing and matches nothing."""
         self.hold()

@@ -38,7 +38,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from feeds.documents import Document
+from feeds.documents import DocumentColumns
 from feeds.spool import Segment, Spool, SpoolError
 from xscl.sizing import left
 from xscl.xpath.current import current
@@ -185,7 +185,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         from xscl.share import shred
 
         spool = self._spool()
-        documents = (document for one in slices for document in one.of(spool))
+        documents = DocumentColumns.united([one.of(spool) for one in slices])
         first = slices[0]
         path = self._options.patterns / f"{first.number}-{first.begin}-{version}.witnesses"
         found = shred(documents, self._options.patterns, version, path)
@@ -200,9 +200,9 @@ class Slice:
     begin: int
     end: int
 
-    def of(self, spool: Spool) -> list[Document]:
+    def of(self, spool: Spool) -> DocumentColumns:
         """The documents."""
-        return spool.read(self.number, self.begin, self.end)
+        return spool.columns(self.number, self.begin, self.end)
 
 
 def shares(segments: Sequence[Segment], share: int) -> list[list[Slice]]:

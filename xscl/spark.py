@@ -33,7 +33,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from feeds.documents import Document
+from feeds.documents import DocumentColumns
 from feeds.faultpoints import reached
 from feeds.spool import Segment, Spool
 from xscl.ledger import Batch, Beat
@@ -319,28 +319,26 @@ def _whole(segment: Segment) -> source.Row:
 
 def _read(
     spool: Spool, rows: Sequence[source.Row]
-) -> tuple[list[Document], list[Part | None], tuple[Beat, ...]]:
+) -> tuple[DocumentColumns, list[Part], tuple[Beat, ...]]:
     """The documents of slices, where their witnesses are, and the beats between them."""
-    documents: list[Document] = []
-    parts: list[Part | None] = []
+    documents: list[DocumentColumns] = []
+    parts: list[Part] = []
     beats: list[Beat] = []
     portions: dict[str, Portion] = {}
-    segment, texts = 0, list[Document]()
+    segment, texts = 0, DocumentColumns.of(())
+    count = 0
     for number, begin, end, path, place in rows:
         if begin == end:
-            beats.append(Beat(len(documents), spool.segment(number).arrived))
+            beats.append(Beat(count, spool.segment(number).arrived))
             continue
         if number != segment:
-            segment, texts = number, spool.read(number)
-        documents.extend(texts[begin:end])
-        if path is None:
-            parts.extend([None] * (end - begin))
-            continue
-        portion = portions.get(path)
-        if portion is None:
-            portion = portions[path] = read_portion(Path(path))
-        parts.extend(Part(portion, at) for at in range(place, place + end - begin))
-    return documents, parts, tuple(beats)
+            segment, texts = number, spool.columns(number)
+        if path is not None and path not in portions:
+            portions[path] = read_portion(Path(path))
+        documents.append(texts[begin:end])
+        parts.append(Part(None if path is None else portions[path], place, end - begin))
+        count += end - begin
+    return DocumentColumns.united(documents), parts, tuple(beats)
 
 
 def _raise_failure(query: StreamingQuery) -> None:

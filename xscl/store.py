@@ -225,7 +225,7 @@ class Store:
         """Commit what the block writes, or nothing of it."""
         connection = self.connection
         with self.telling():
-            connection.execute("BEGIN TRANSACTION")
+            connection.execute(self._parsed("BEGIN TRANSACTION"))
             try:
                 yield
                 reached("before_commit")
@@ -241,12 +241,12 @@ class Store:
         """Commit, and have the mark say so."""
         mark = None if self._file is None else self._file.mark
         if mark is None:
-            connection.execute("COMMIT")
+            connection.execute(self._parsed("COMMIT"))
             reached("after_commit")
             return
         with mark.lock:
             ((commits,),) = connection.execute(self._parsed(_COUNT)).fetchall()
-            connection.execute("COMMIT")
+            connection.execute(self._parsed("COMMIT"))
             reached("after_commit")
             try:
                 mark.write(commits)

@@ -171,7 +171,7 @@ class Subscribing(Pushing):
                 if until is not None and began > until:
                     raise TooLong
                 with twin._changing():
-                    twin._take(batch)
+                    twin._take(*zip(*batch, strict=True))
                     twin._finish()
                 size.learn(len(batch), time.monotonic() - began)
         twin.flush()

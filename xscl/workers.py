@@ -66,7 +66,7 @@ class Workers:
 
     def parts(
         self, automaton: Automaton, changes: Changes, documents: Sequence[Document]
-    ) -> list[Part | None]:
+    ) -> list[Part]:
         """Return the witnesses of a batch of documents, none (an empty list) if that does not pay.
 
         Whoever calls has the automaton for himself.
@@ -88,12 +88,11 @@ class Workers:
             for process, each in zip(ready, shares[1:], strict=False)
         ]
         began = self._clock()
-        found = _parts(portion_of(automaton, version, shares[0]), len(shares[0]))
+        found = [Part(portion_of(automaton, version, shares[0]), 0, len(shares[0]))]
         if self._clock() - began < PAYS * len(shares[0]):
             self._rest = REST
         for answer, count in asked:
-            portion = _result(answer)
-            found += [None] * count if portion is None else _parts(portion, count)
+            found.append(Part(_result(answer), 0, count))
         return found
 
     def close(self) -> None:
@@ -126,10 +125,6 @@ def _result(answer: Future[Portion | None]) -> Portion | None:
         return answer.result(_PATIENCE)
     except TimeoutError:
         return None
-
-
-def _parts(portion: Portion, count: int) -> list[Part | None]:
-    return [Part(portion, place) for place in range(count)]
 
 
 class _Process:

@@ -57,7 +57,7 @@ from tests.strategies import (
 from xscl.matches import Matches
 from xscl.xpath.artefact import Artefacts, Loaded
 from xscl.xpath.current import current
-from xscl.xpath.portions import Part, portion_of, read_portion, texts_of, write_portion
+from xscl.xpath.portions import Part, Portion, portion_of, read_portion, texts_of, write_portion
 
 CUTS = st.lists(st.sampled_from((True, False, False)), min_size=6, max_size=6)
 ONE_BATCH, ONE_BY_ONE = (False,), (True,)
@@ -456,21 +456,20 @@ class Elsewhere(xscl.Engine):
         assert isinstance(documents, list)
         if not next(self._stale):
             self.publish_patterns(self._artefacts)
-        parts = list[Part | None]()
-        while len(parts) < len(documents):
-            share = documents[len(parts) :][: next(self._shares)]
-            parts.extend(self._shredded(share))
-            parts.append(None)
-        return super().push(documents, parts=parts[: len(documents)])
+        parts = list[Part]()
+        while rest := documents[sum(part.count for part in parts) :]:
+            share = rest[: next(self._shares)]
+            parts.append(Part(self._shredded(share), 0, len(share)))
+            parts.append(Part(None, 0, len(rest[len(share) :][:1])))
+        return super().push(documents, parts=parts)
 
-    def _shredded(self, documents: Sequence[xscl.Document]) -> list[Part]:
+    def _shredded(self, documents: Sequence[xscl.Document]) -> Portion:
         version = current(self._artefacts.directory)
         assert version is not None
         automaton = self._loaded.of(self._artefacts.directory, version)
         assert automaton is not None
         write_portion(self._portions, portion_of(automaton, version, texts_of(documents)))
-        portion = read_portion(self._portions)
-        return [Part(portion, place) for place in range(len(documents))]
+        return read_portion(self._portions)
 
 
 @examples(5)

@@ -63,7 +63,7 @@ class Store:
     segment: int = 0
 
     def consume(
-        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
+        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
     ) -> None:
         query_id, batch_id, segment, beats = batch
         self.threads.add(threading.get_ident())

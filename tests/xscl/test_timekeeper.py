@@ -239,7 +239,7 @@ def test_beats_keep_their_places_when_poison_is_taken_out() -> None:
     with Engine() as engine:
         engine.subscribe("silence", SILENCE)
         given = [document("p", 1), document("a", 10), document("q", 1), document("b", 11)]
-        parts: list[Part | None] = [None] * 4
+        parts = [Part(None, 0, 4)]
         batch = Batch("q", 1, 1, (Beat(3, 12 * SECOND), Beat(4, 13 * SECOND)))
         found = engine.push(given, source=batch, parts=parts, poison={0, 2})
         assert [match.documents for match in found] == [("a",)]

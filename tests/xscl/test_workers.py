@@ -40,10 +40,10 @@ class Watched(Workers):
 
     def parts(
         self, automaton: Automaton, changes: Changes, documents: Sequence[Document]
-    ) -> list[Part | None]:
+    ) -> list[Part]:
         found = super().parts(automaton, changes, documents)
-        here = found[0].portion if found and found[0] is not None else None
-        self.elsewhere += sum(part is not None and part.portion is not here for part in found)
+        elsewhere = (part for part in found[1:] if part.portion is not None)
+        self.elsewhere += sum(part.count for part in elsewhere)
         return found
 
     def await_all(self) -> None:

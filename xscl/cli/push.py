@@ -19,12 +19,12 @@ from xscl.cli.options import DATA, At, Data, Json, Native, Token, Url, home
 from xscl.cli.output import Misuse, complain, say, say_json, tracked
 from xscl.cli.remote import Refused, Remote, place, reached
 from xscl.cli.telling import Heard, latest, sink, told_since
-from xscl.documents import Refusal, check
 from xscl.engine import Engine
 from xscl.errors import DocumentError
 from xscl.followed import ticks
 from xscl.home import Home
 from xscl.pipeline import BATCH, BATCH_BYTES, DirectConsumer
+from xscl.refusing import Refusal, check
 from xscl.retention import DAY, asked
 
 _XML = {"Content-Type": "application/xml"}

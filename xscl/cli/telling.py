@@ -64,7 +64,7 @@ class _ToldAtTheEnd(EngineSink):
         return self
 
     def consume(
-        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part | None] = ()
+        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
     ) -> None:
         self.on_matches(self.engine.push(documents, source=batch, parts=parts))
 

@@ -8,8 +8,9 @@ together (`placed`).  On its way it is a file of two Arrow streams.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
@@ -18,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from feeds.documents import Document
+from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xmlparse import parse
 from templates.relations import BINDINGS, VALUES
@@ -36,7 +37,8 @@ Text: TypeAlias = tuple[tuple[str, ...], bytes]
 
 def texts_of(documents: Iterable[Document]) -> list[Text]:
     """Return what stage 1 needs of documents."""
-    return [(document.streams, document.xml) for document in documents]
+    columns = DocumentColumns.of(documents)
+    return list(zip(columns.streams, columns.xml, strict=True))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,15 +57,59 @@ class Portion:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """One document's place in a portion."""
+    """Some documents of a batch that follow one another, and their witnesses.
 
-    portion: Portion
+    The first one is at `place` in a portion; without a portion nobody has shredded them.
+    """
+
+    portion: Portion | None
     place: int
+    count: int
 
-    @property
-    def fine(self) -> bool:
-        """Whether the document could be parsed."""
-        return self.place not in self.portion.refused
+
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """Where the witnesses of each document of a batch are, if they were found elsewhere.
+
+    `which` are portions by number, -1 where there is none, `places` the documents' places in them.
+    """
+
+    portions: Sequence[Portion]
+    which: Numbers
+    places: Numbers
+
+    @classmethod
+    def of(cls, parts: Sequence[Part], count: int) -> Elsewhere:
+        """Return what parts say of so many documents; without parts there is nothing to say."""
+        if not parts:
+            return cls((), np.full(count, -1), np.zeros(count, np.int64))
+        portions = list({id(p.portion): p.portion for p in parts if p.portion is not None}.values())
+        numbers = {id(portion): number for number, portion in enumerate(portions)}
+        each = [numbers.get(id(part.portion), -1) for part in parts]
+        counts = [part.count for part in parts]
+        assert sum(counts) == count
+        places = [np.arange(part.place, part.place + part.count) for part in parts]
+        return cls(portions, np.repeat(each, counts), np.concatenate(places))
+
+    @cached_property
+    def fine(self) -> npt.NDArray[np.bool_]:
+        """Which documents were read elsewhere, and are XML."""
+        found = self.which >= 0
+        for number, portion in enumerate(self.portions):
+            if portion.refused:
+                refused = np.isin(self.places, sorted(portion.refused))
+                found &= (self.which != number) | ~refused
+        return found
+
+    def chosen(self, rows: Numbers) -> Elsewhere:
+        """Return what is said of some of the documents."""
+        return Elsewhere(self.portions, self.which[rows], self.places[rows])
+
+    def by(self, version: str) -> Iterable[tuple[Portion, Numbers]]:
+        """Yield the portions that a version of the automaton has made, with their documents."""
+        for number, portion in enumerate(self.portions):
+            if portion.version == version:
+                yield portion, np.flatnonzero(self.which == number)
 
 
 def portion_of(automaton: Automaton, version: str, texts: Iterable[Text]) -> Portion:
@@ -115,35 +161,31 @@ def read_portion(path: Path) -> Portion:
 
 
 def placed(
-    tables: tuple[pa.Table, pa.Table], parts: Iterable[tuple[int, Part]]
+    tables: tuple[pa.Table, pa.Table], parts: Iterable[tuple[Portion, Numbers, Numbers]]
 ) -> tuple[pa.Table, pa.Table]:
     """Return bindings and values, with those of documents that were shredded elsewhere.
 
-    `parts` are the numbers of these documents and where to find them; of what
-    else their portions hold nothing is taken.
+    `parts` are portions, the places in them of documents of the batch, and their numbers; of what
+    else the portions hold nothing is taken.
     """
-    numbers: dict[int, tuple[Portion, dict[int, int]]] = {}
-    for number, part in parts:
-        numbers.setdefault(id(part.portion), (part.portion, {}))[1][part.place] = number
-    if not numbers:
-        return tables
     bindings, values = [tables[0]], [tables[1]["strVal"]]
     offset = tables[1].num_rows
-    for portion, by_place in numbers.values():
-        bindings.append(_numbered(portion.bindings, by_place, offset))
+    for portion, places, docs in parts:
+        bindings.append(_numbered(portion.bindings, places, docs, offset))
         values.append(portion.values["strVal"])
         offset += portion.values.num_rows
+    if len(bindings) == 1:
+        return tables
     texts = pa.chunked_array([c for v in values for c in v.chunks], pa.string())
     return _united(pa.concat_tables(bindings), texts)
 
 
-def _numbered(table: pa.Table, by_place: dict[int, int], offset: int) -> pa.Table:
+def _numbered(table: pa.Table, places: Numbers, numbers: Numbers, offset: int) -> pa.Table:
     """Return the rows of the documents that have a number, with it and with values so far on."""
-    places = table["doc"].to_numpy()
-    highest = int(places.max()) if len(places) else 0
-    known = np.full(max(highest, *by_place) + 1, -1, np.int64)
-    known[list(by_place)] = list(by_place.values())
-    docs = known[places]
+    there = table["doc"].to_numpy()
+    known = np.full(max(there.max(initial=0), places.max(initial=0)) + 1, -1, np.int64)
+    known[places] = numbers
+    docs = known[there]
     taken = table.set_column(0, "doc", pa.array(docs))
     taken = taken.set_column(
         taken.schema.get_field_index("value"),

@@ -137,7 +137,7 @@ def test_a_look_does_not_wait_for_a_long_push(engine: Engine) -> None:
 
     def hold() -> None:
         with engine._changing():
-            engine._take([(one, None) for one in documents(3, 1)])
+            engine._take(documents(3, 1))
             inside.set()
             leave.wait(10)
             engine._finish()

@@ -7,7 +7,7 @@ from lxml import etree
 
 from xscl.compile import JoinedParts, compile_query
 from xscl.language.parser import parse_block
-from xscl.xpath.arrivals import Arrival, Content, shred
+from xscl.xpath.arrivals import Arrivals, shred
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.pattern import pattern
 from xscl.xpath.tree import number_nodes
@@ -26,8 +26,8 @@ def rows(block: str, xml: bytes) -> list[tuple[str, str, int, int]]:
             first, second = definitions[parent], definitions[child]
             automaton.add(number, parse_block(first), parse_block(second), valued=True)
             names[number] = (first, second)
-    arrival = Arrival(1, ("S",), Content(xml), 1, 0, 64, 1, 1)
-    table = shred(automaton, [arrival]).bindings.to_pylist()
+    arrivals = Arrivals.of([(1, ("S",), xml, 1, 0, 64, 1, 1)])
+    table = shred(automaton, arrivals).bindings.to_pylist()
     return sorted((*names[row["pair"]], row["node1"], row["node2"]) for row in table)
 
 
@@ -108,8 +108,8 @@ def test_string_values_are_those_of_xpath(xml: bytes) -> None:
     automaton = Automaton()
     block = parse_block("S//t")
     automaton.add(1, block, block, valued=True)
-    arrival = Arrival(1, ("S",), Content(xml), 1, 0, 64, 1, 1)
-    assert shred(automaton, [arrival]).values["strVal"].to_pylist() == ["x y"]
+    arrivals = Arrivals.of([(1, ("S",), xml, 1, 0, 64, 1, 1)])
+    assert shred(automaton, arrivals).values["strVal"].to_pylist() == ["x y"]
 
 
 def test_common_prefixes_are_one_state_and_removal_leaves_nothing() -> None:
@@ -153,8 +153,7 @@ def test_entries_are_found_by_the_value_that_they_demand() -> None:
     blocks.append(parse_block("S//a[contains(./d, 'x')]/d"))
     for number, block in enumerate(blocks):
         automaton.add(number, block, block, valued=True)
-    root = etree.fromstring(b"<r><a><b c='v7'/><d>x</d></a><a><b c='v9'/><d>y</d></a></r>")
-    rows = shred(
-        automaton, [Arrival(1, ("S",), Content(b"", root), 1, 0, 64, 1, 1)]
-    ).bindings.to_pylist()
+    xml = b"<r><a><b c='v7'/><d>x</d></a><a><b c='v9'/><d>y</d></a></r>"
+    arrivals = Arrivals.of([(1, ("S",), xml, 1, 0, 64, 1, 1)])
+    rows = shred(automaton, arrivals).bindings.to_pylist()
     assert sorted((row["pair"], row["node2"]) for row in rows) == [(7, 4), (9, 8), (100, 4)]

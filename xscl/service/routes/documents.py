@@ -13,11 +13,11 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
-from xscl.documents import check
 from xscl.errors import DocumentError, XsclError
 from xscl.feed import EVERYTHING
 from xscl.followed import ticks
 from xscl.instants import ticks_of_time
+from xscl.refusing import check
 from xscl.retention import DAY
 from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.dependencies import Here, Who
