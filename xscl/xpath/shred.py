@@ -169,7 +169,7 @@ class Columns:
             self._add(place.entries, nodes, walk)
         shape = walk.shape
         children = place.children
-        for child in children if isinstance(children, tuple) else place.children_at(shape.found):
+        for child in children if isinstance(children, tuple) else place.children_at(shape.reached):
             if below := shape.under(child.state, nodes):
                 if child.children:
                     self._add_below(child, below, walk)

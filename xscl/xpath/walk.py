@@ -17,7 +17,7 @@ from xscl.xpath.places import Entry, Place
 from xscl.xpath.residual import texts_of
 from xscl.xpath.rows import bindings
 from xscl.xpath.shape import Shape, matches
-from xscl.xpath.structure import is_structural
+from xscl.xpath.subtree import is_structural
 from xscl.xpath.values import Attribute, Item, compares
 
 
@@ -92,7 +92,7 @@ class Walk:
             contains = condition.function == "contains"
             return condition.value in first if contains else first.startswith(condition.value)
         if is_structural(condition):
-            return self.shape.structure.holds(condition, node)
+            return self.shape.structure.subtrees[node].holds(condition)
         return holds(condition, self.item(node))
 
     def _texts(self, path: Path, node: int) -> Iterator[str]:

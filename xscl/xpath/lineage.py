@@ -1,0 +1,223 @@
+"""What patterns find by structure alone at a node, given what they found at the nodes above it.
+
+The automaton of states is run as a deterministic one that is built as documents come.
+What it comes to at a node is a *lineage*: the states reached there, and those places with
+conditions on structure that match.  Lineages are a tree, as the nodes above matter: a row of a
+pair is so many levels up from the second variable to the first, in all documents.
+
+A step follows the name of a child and, where conditions are tried, its subtree (`xscl.xpath.subtree`).
+Both together are what is known as a forward and backward index of documents (Kaushik and
+others 2002), here of those that come.  After a change that structures have to learn of
+it is grown again: what it costs is what a few documents have in it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Collection, Iterator, Sequence
+
+from xscl.language.syntax import Condition
+from xscl.xpath.index import Index
+from xscl.xpath.names import Symbol, keys_of
+from xscl.xpath.places import Entry, Place, Spot, State
+from xscl.xpath.rows import bindings
+from xscl.xpath.structure import Structure
+from xscl.xpath.subtree import Subtree, Subtrees
+
+LIMIT = 500_000  # states, places and rows of all lineages, after which they are grown afresh
+SUBTREES = 10_000  # that are known, likewise
+
+
+class Lineage:
+    """What is found at a node: states and places, rows, and spots where values are asked for.
+
+    `rows` are three columns of numbers as bytes: the pair, how many levels its first variable is
+    above the second, which is bound here, and whether the value is wanted.
+    """
+
+    __slots__ = (
+        *("_open", "_wide", "depth", "derived", "forks", "matched", "parent"),
+        *("rows", "spots", "states"),
+    )
+
+    def __init__(
+        self,
+        parent: Lineage | None,
+        states: dict[State, None],
+        matched: Collection[Place],
+        spots: Sequence[Spot],
+    ) -> None:
+        self.parent = parent
+        self.states = states
+        self.matched = matched  # places with conditions, there or above, on structure only
+        self.spots = spots
+        self.forks: dict[Symbol, Fork] = {}
+        self.depth: int = -1 if parent is None else parent.depth + 1
+        self._open: dict[State, None] = {} if parent is None else parent._open
+        if opened := [state for state in states if state.below]:
+            self._open = self._open | dict.fromkeys(opened)
+        self._wide: dict[Place, None] = {}  # places that match above, and have others below
+        if parent is not None:
+            self._wide = parent._wide
+            if parent.matched:
+                more = [place for place in parent.matched if place.children or place.spots]
+                self._wide = self._wide | dict.fromkeys(more)
+        self.derived: list[Entry] = []
+        self.rows = b"", b"", b""
+        if entries := list(self._entries()):
+            self._bind(entries)
+
+    def __len__(self) -> int:
+        return len(self.states) + len(self.matched) + len(self.rows[2])
+
+    def _entries(self) -> Iterator[Entry]:
+        for state in self.states:
+            if state.plain is not None:
+                yield from state.plain.entries
+        for place in self.matched:
+            yield from place.entries
+
+    def _bind(self, entries: Sequence[Entry]) -> None:
+        """Put the rows together."""
+        pairs, levels, valued = array("i"), array("i"), array("b")
+        above = range(-1, self.depth)  # of each depth
+        for entry in entries:
+            if entry.derived is not None:
+                self.derived.append(entry)
+                continue
+            for first, _ in bindings(entry, (self.depth,), above, self._depths):
+                pairs.append(entry.pair)
+                levels.append(self.depth - first)
+                valued.append(entry.valued)
+        self.rows = pairs.tobytes(), levels.tobytes(), valued.tobytes()
+
+    def _depths(self, place: Place) -> list[int]:
+        """Return the depths, from here up, at which a place matches."""
+        depths: list[int] = []
+        one: Lineage | None = self
+        while one is not None:
+            if place.state in one.states if place.plain else place in one.matched:
+                depths.append(one.depth)
+            one = one.parent
+        return depths
+
+    def fork(self, symbol: Symbol) -> Fork:
+        """Return, anew, what is found at children and attributes of a name."""
+        keys = keys_of(symbol)
+        states: dict[State, None] = {}
+        for state in self.states:
+            if state.children is not None:
+                states |= {state.children[key]: None for key in keys if key in state.children}
+        for state in self._open:
+            if state.below is not None:
+                states |= {state.below[key]: None for key in keys if key in state.below}
+        spots = [state.spot for state in states if state.spot is not None]
+        matched: dict[Place, None] = {}
+        for places, near in ((self.matched, True), (self._wide, False)):
+            for place in places:
+                for child in place.children_at(states):
+                    if child.state in states and (near or child.state.step.descendant):
+                        matched[child] = None
+                for spot in place.spots:
+                    if spot.state in states and (near or spot.state.step.descendant):
+                        spots.append(spot)
+        fork = self.forks[symbol] = Fork(self, states, matched, spots)
+        return fork
+
+
+class Fork:
+    """The children of one name: their lineage, or how it follows from their subtrees.
+
+    `matched` are the places that match them in any case.
+    """
+
+    __slots__ = ("_asked", "_known", "_matched", "_parent", "_spots", "_states", "lines", "only")
+
+    def __init__(
+        self,
+        parent: Lineage,
+        states: dict[State, None],
+        matched: dict[Place, None],
+        spots: Sequence[Spot],
+    ) -> None:
+        self._parent = parent
+        self._states = states
+        self._matched = matched
+        self._spots = [spot for spot in dict.fromkeys(spots) if spot.valued is not None]
+        asked = (spot.structural for spot in dict.fromkeys(spots))
+        self._asked: list[Index[Place]] = [index for index in asked if index]
+        self._known: dict[frozenset[Place], Lineage] = {}
+        self.lines: dict[Subtree, Lineage] = {}
+        self.only: Lineage | None = None if self._asked else self._line(frozenset(matched))
+
+    def choose(self, subtree: Subtree) -> Lineage:
+        """Return, anew, the lineage of nodes with a subtree."""
+        held: dict[int, bool] = {}
+
+        def holds(condition: Condition) -> bool:
+            known = held.get(id(condition))
+            if known is None:
+                known = held[id(condition)] = subtree.holds(condition)
+            return known
+
+        matched = set(self._matched)
+        for index in self._asked:
+            for place, todo in index.find(subtree.answer):
+                if all(map(holds, todo)):
+                    matched.add(place)
+        line = self.lines[subtree] = self._line(frozenset(matched))
+        return line
+
+    def _line(self, matched: frozenset[Place]) -> Lineage:
+        line = self._known.get(matched)
+        if line is None:
+            line = self._known[matched] = Lineage(
+                self._parent, self._states, matched, self._spots
+            )
+        return line
+
+
+class Lineages:
+    """The lineages that documents have had so far, and their subtrees."""
+
+    def __init__(self) -> None:
+        self._starts: dict[tuple[str, ...], Lineage] = {}
+        self._size = 0
+        self._then = 0
+        self.subtrees = Subtrees()
+
+    def follow(
+        self, streams: tuple[str, ...], roots: Sequence[Place], structure: Structure, now: int
+    ) -> list[Lineage]:
+        """Return the lineage of each node of a document, that of the document itself being last.
+
+        `now` is the number of changes that structures have had to learn.
+        """
+        full = self._size > LIMIT or len(self.subtrees) > SUBTREES
+        if full or self._then != now:
+            self._starts.clear()
+            self._size = 0
+            self._then = now
+            if full:
+                self.subtrees.clear()
+        start = self._starts.get(streams)
+        if start is None:
+            start = Lineage(None, {root.state: None for root in roots}, (), ())
+            self._starts[streams] = start
+        lines = [start] * (len(structure) + 1)
+        nodes = zip(structure.symbols, structure.parents, strict=True)
+        for number, (symbol, parent) in enumerate(nodes):
+            above = lines[parent]
+            fork = above.forks.get(symbol)
+            if fork is None:
+                fork = above.fork(symbol)
+                self._size += 1 if fork.only is None else len(fork.only)
+            line = fork.only
+            if line is None:
+                subtree = structure.subtrees[number]
+                line = fork.lines.get(subtree)
+                if line is None:
+                    line = fork.choose(subtree)
+                    self._size += len(line)
+            lines[number] = line
+        return lines
