@@ -15,6 +15,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Collection, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
 
 from xscl.language.syntax import Condition
 from xscl.xpath.index import Index
@@ -27,6 +31,10 @@ from xscl.xpath.subtree import Subtree, Subtrees
 LIMIT = 500_000  # states, places and rows of all lineages, after which they are grown afresh
 SUBTREES = 10_000  # that are known, likewise
 
+Numbers: TypeAlias = npt.NDArray[np.int32]
+Flags: TypeAlias = npt.NDArray[np.bool_]
+_NONE = b"", b"", b""
+
 
 class Lineage:
     """What is found at a node: states and places, rows, and spots where values are asked for.
@@ -36,8 +44,8 @@ class Lineage:
     """
 
     __slots__ = (
-        *("_open", "_wide", "depth", "derived", "forks", "matched", "parent"),
-        *("rows", "spots", "states"),
+        *("_open", "_wide", "count", "depth", "derived", "forks", "matched", "parent"),
+        *("rows", "spots", "states", "valued"),
     )
 
     def __init__(
@@ -63,12 +71,14 @@ class Lineage:
                 more = [place for place in parent.matched if place.children or place.spots]
                 self._wide = self._wide | dict.fromkeys(more)
         self.derived: list[Entry] = []
-        self.rows = b"", b"", b""
+        self.rows = _NONE
+        self.count = 0  # of rows
+        self.valued = False  # whether some row wants the value
         if entries := list(self._entries()):
             self._bind(entries)
 
     def __len__(self) -> int:
-        return len(self.states) + len(self.matched) + len(self.rows[2])
+        return len(self.states) + len(self.matched) + self.count
 
     def _entries(self) -> Iterator[Entry]:
         for state in self.states:
@@ -90,6 +100,8 @@ class Lineage:
                 levels.append(self.depth - first)
                 valued.append(entry.valued)
         self.rows = pairs.tobytes(), levels.tobytes(), valued.tobytes()
+        self.count = len(pairs)
+        self.valued = 1 in valued
 
     def _depths(self, place: Place) -> list[int]:
         """Return the depths, from here up, at which a place matches."""
@@ -171,9 +183,7 @@ class Fork:
     def _line(self, matched: frozenset[Place]) -> Lineage:
         line = self._known.get(matched)
         if line is None:
-            line = self._known[matched] = Lineage(
-                self._parent, self._states, matched, self._spots
-            )
+            line = self._known[matched] = Lineage(self._parent, self._states, matched, self._spots)
         return line
 
 
@@ -189,7 +199,7 @@ class Lineages:
     def follow(
         self, streams: tuple[str, ...], roots: Sequence[Place], structure: Structure, now: int
     ) -> list[Lineage]:
-        """Return the lineage of each node of a document, that of the document itself being last.
+        """Return the lineage of a document, and that of each of its nodes.
 
         `now` is the number of changes that structures have had to learn.
         """
@@ -204,10 +214,10 @@ class Lineages:
         if start is None:
             start = Lineage(None, {root.state: None for root in roots}, (), ())
             self._starts[streams] = start
-        lines = [start] * (len(structure) + 1)
+        lines = [start]
         nodes = zip(structure.symbols, structure.parents, strict=True)
         for number, (symbol, parent) in enumerate(nodes):
-            above = lines[parent]
+            above = lines[parent + 1]
             fork = above.forks.get(symbol)
             if fork is None:
                 fork = above.fork(symbol)
@@ -219,5 +229,25 @@ class Lineages:
                 if line is None:
                     line = fork.choose(subtree)
                     self._size += len(line)
-            lines[number] = line
+            lines.append(line)
         return lines
+
+
+def columns_of(
+    lines: Sequence[Lineage], parents: Sequence[int]
+) -> tuple[Numbers, Numbers, Numbers, Flags]:
+    """Return pairs, first and second nodes of all rows, and whether they want the value.
+
+    `lines` and `parents` are those of nodes, of one document or of several one after the other.
+    """
+    sizes = [line.count for line in lines]
+    columns = zip(*[line.rows for line in lines if line.count], strict=True)
+    pairs, levels, valued = (b"".join(column) for column in columns) if any(sizes) else _NONE
+    seconds = np.repeat(np.arange(len(lines), dtype=np.int32), sizes)
+    firsts, up, above = seconds.copy(), np.frombuffer(levels, np.int32), np.array(parents, np.int32)
+    level, higher = 0, np.flatnonzero(up)
+    while len(higher):
+        firsts[higher] = above[firsts[higher]]
+        level += 1
+        higher = higher[up[higher] > level]
+    return np.frombuffer(pairs, np.int32), firsts, seconds, np.frombuffer(valued, np.bool_)

@@ -292,7 +292,7 @@ class Automaton:
         return any(root.uses for root in self._read(streams))
 
     def lineages(self, streams: tuple[str, ...], structure: Structure) -> list[Lineage]:
-        """Return the lineage of each node of a document, that of the document itself being last."""
+        """Return the lineage of a document, and that of each of its nodes."""
         return self._lineages.follow(streams, self._read(streams), structure, self._structural)
 
     @property

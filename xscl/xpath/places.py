@@ -25,9 +25,7 @@ class State:
     that have conditions of their own, but none above.
     """
 
-    __slots__ = (
-        *("below", "children", "parent", "places", "plain", "spot", "step"),
-    )
+    __slots__ = (*("below", "children", "parent", "places", "plain", "spot", "step"),)
 
     def __init__(self, parent: State | None, step: Step) -> None:
         self.parent = parent

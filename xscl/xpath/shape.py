@@ -12,13 +12,12 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from itertools import chain
 
 import numpy as np
-import numpy.typing as npt
 
-from xscl.language.syntax import Path
-from xscl.xpath.lineage import Lineage
+from xscl.xpath.lineage import Numbers, columns_of
+from xscl.xpath.names import Steps
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.places import Place, Spot, State
 from xscl.xpath.rows import Remembered
@@ -26,8 +25,6 @@ from xscl.xpath.structure import Outline, Structure
 
 BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered
 SEEN = 100_000  # outlines of which is known that they were met
-
-Numbers: TypeAlias = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,8 +48,8 @@ class Shape:
     """A structure on some streams, and what the automaton finds in it."""
 
     __slots__ = (
-        *("_lines", "_matched", "_reached", "_selected", "_under", "derived", "now"),
-        *("remembered", "rows", "spots", "structure", "wanted"),
+        *("_matched", "_reached", "_rows", "_selected", "_start", "_under", "derived"),
+        *("lines", "now", "remembered", "spots", "structure", "wanted"),
     )
 
     def __init__(
@@ -66,21 +63,32 @@ class Shape:
     def learn(self, automaton: Automaton, streams: tuple[str, ...]) -> None:
         """Find what follows from the structure, as the automaton is now."""
         self.now = automaton.now
-        lines = self._lines = automaton.lineages(streams, self.structure)
-        self.rows = _rows(lines[:-1], self.structure.parents)
-        self.derived = dict.fromkeys(entry for line in lines for entry in line.derived)
+        self._rows: Rows | None = None
+        self._start, *self.lines = automaton.lineages(streams, self.structure)
+        derived = [line.derived for line in self.lines if line.derived]
+        self.derived = dict.fromkeys(chain.from_iterable(derived))
         spots: dict[Spot, list[int]] = {}
-        for node, line in enumerate(lines):
+        for node, line in enumerate(self.lines):
             for spot in line.spots:
                 spots.setdefault(spot, []).append(node)
         self.spots = list(spots.items())
         self._reached: dict[State, Sequence[int]] | None = None
         self._matched: dict[Place, Sequence[int]] = {}
-        self._selected: dict[int, tuple[Path, dict[int, list[int]]]] = {}
+        self._selected: dict[tuple[Steps, int], list[int]] = {}
         self._under: dict[tuple[State, int], Sequence[int]] = {}
 
     def __len__(self) -> int:
         return len(self.structure) + len(self.rows)
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that all documents have."""
+        if self._rows is None:
+            pairs, firsts, seconds, valued = columns_of(self.lines, self.structure.parents)
+            nodes = np.unique(seconds[valued])
+            wanted = np.where(valued, np.searchsorted(nodes, seconds), -1).astype(np.int32)
+            self._rows = Rows(tuple(nodes.tolist()), pairs, firsts, seconds, wanted)
+        return self._rows
 
     # -- Nodes -----------------------------------------------------------------------------
 
@@ -90,12 +98,12 @@ class Shape:
         if self._reached is None:
             reached: dict[State, list[int]] = {}
             matched: dict[Place, list[int]] = {}
-            for node, line in enumerate(self._lines[:-1]):
+            for node, line in enumerate(self.lines):
                 for state in line.states:
                     reached.setdefault(state, []).append(node)
                 for place in line.matched:
                     matched.setdefault(place, []).append(node)
-            self._reached = {**reached, **dict.fromkeys(self._lines[-1].states, (-1,))}
+            self._reached = {**reached, **dict.fromkeys(self._start.states, (-1,))}
             self._matched = {**matched}
         return self._reached
 
@@ -129,32 +137,12 @@ class Shape:
                 below += reached[bisect_right(reached, node) : bisect_left(reached, end)]
         return below
 
-    def select(self, path: Path, node: int) -> list[int]:
+    def select(self, steps: Steps, node: int) -> list[int]:
         """Return the nodes that a plain path selects from a node."""
-        known = self._selected.get(id(path))
-        if known is None:
-            known = self._selected[id(path)] = path, {}  # with the path its id remains its own
-        nodes = known[1].get(node)
+        nodes = self._selected.get((steps, node))
         if nodes is None:
-            nodes = known[1][node] = self.structure.select(path, node)
+            nodes = self._selected[steps, node] = self.structure.select(steps, node)
         return nodes
-
-
-def _rows(lines: Sequence[Lineage], parents: Sequence[int]) -> Rows:
-    """Return the rows of a document, given the lineage of each node."""
-    sizes = [len(line.rows[2]) for line in lines]
-    pairs, levels, valued = (b"".join(column) for column in zip(*[line.rows for line in lines]))
-    seconds = np.repeat(np.arange(len(lines), dtype=np.int32), sizes)
-    firsts, up, above = seconds.copy(), np.frombuffer(levels, np.int32), np.array(parents)
-    level, higher = 0, np.flatnonzero(up)
-    while len(higher):
-        firsts[higher] = above[firsts[higher]]
-        level += 1
-        higher = higher[up[higher] > level]
-    asked = np.frombuffer(valued, np.bool_)
-    nodes = np.unique(seconds[asked])
-    wanted = np.where(asked, np.searchsorted(nodes, seconds), -1).astype(np.int32)
-    return Rows(tuple(nodes.tolist()), np.frombuffer(pairs, np.int32), firsts, seconds, wanted)
 
 
 def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> Sequence[int]:

@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from lxml import etree
 
-from xscl.language.syntax import Path, Step
-from xscl.xpath.names import Symbol, key_of, keys_of
+from xscl.xpath.names import Key, Steps, Symbol, keys_of
 from xscl.xpath.subtree import Subtree, Subtrees
 
 
@@ -60,16 +59,15 @@ class Structure:
 
     def _number(self, outlined: Outline) -> None:
         symbols, parents, places, ends = self.symbols, self.parents, self.places, self.ends
-        above: list[list[int]] = []  # the open elements, with how many children are to come
+        above: list[tuple[int, int]] = []  # the open elements, with how many children are to come
+        parent, left = -1, -1  # the innermost of them
         attributes = dict(outlined.names)
         elements = zip(outlined.tags, outlined.lengths, strict=True)
         for place, (tag, length) in enumerate(elements):
-            while above and not above[-1][1]:
-                ends[above.pop()[0]] = len(symbols)
-            parent = -1
-            if above:
-                parent = above[-1][0]
-                above[-1][1] -= 1
+            while not left:
+                ends[parent] = len(symbols)
+                parent, left = above.pop()
+            left -= 1
             if not isinstance(tag, str):
                 continue
             number = len(symbols)
@@ -77,14 +75,19 @@ class Structure:
             parents.append(parent)
             places.append((place, None))
             ends.append(number + 1)
-            for name in attributes.get(place, ()):
-                symbols.append(f"@{name}")
-                parents.append(number)
-                places.append((place, name))
-                ends.append(len(symbols))
-            above.append([number, length])
-        for number, _ in above:
-            ends[number] = len(symbols)
+            if place in attributes:
+                for name in attributes[place]:
+                    symbols.append(f"@{name}")
+                    parents.append(number)
+                    places.append((place, name))
+                    ends.append(len(symbols))
+                ends[number] = len(symbols)
+            if length:
+                above.append((parent, left))
+                parent, left = number, length
+        while parent >= 0:
+            ends[parent] = len(symbols)
+            parent, _ = above.pop()
 
     def __len__(self) -> int:
         return len(self.symbols)
@@ -112,20 +115,21 @@ class Structure:
             self._subtrees.reverse()
         return self._subtrees
 
-    def select(self, path: Path, node: int) -> list[int]:
+    def select(self, steps: Steps, node: int) -> list[int]:
         """Return the nodes that the steps of a plain path select from a node, each once.
 
         Their order is that of `navigate.select`.
         """
         nodes = [node]
-        for step in path.steps:
-            found = (one for above in nodes for one in self._step(step, above))
-            nodes = list(dict.fromkeys(found))
+        for descendant, key in steps:
+            found: list[int] = []
+            for above in nodes:
+                found += self._step(descendant, key, above)
+            nodes = list(dict.fromkeys(found)) if len(nodes) > 1 else found
         return nodes
 
-    def _step(self, step: Step, node: int) -> list[int]:
-        key = key_of(step.attribute, step.test)
+    def _step(self, descendant: bool, key: Key, node: int) -> list[int]:
         candidates: Sequence[int]
-        candidates = range(node + 1, self.ends[node]) if step.descendant else self.children[node]
+        candidates = range(node + 1, self.ends[node]) if descendant else self.children[node]
         symbols = self.symbols
         return [one for one in candidates if key in keys_of(symbols[one])]

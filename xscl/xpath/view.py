@@ -71,7 +71,7 @@ class View:
                 self.here += [self.found(level[name]) for name in level.keys() & names]
             elif not constants.plain:
                 self.asked.append(Asked(constants, level, None))
-            elif nodes := shape.select(constants.question.path, node):
+            elif nodes := shape.select(constants.steps, node):
                 if constants.question.first:
                     nodes = nodes[:1]
                 self.asked.append(Asked(constants, level, nodes))

@@ -120,7 +120,7 @@ def test_common_prefixes_are_one_state_and_removal_leaves_nothing() -> None:
     for number, block in enumerate(blocks):
         automaton.add(number, block, block, valued=True)
     structure = Structure(outline([*etree.fromstring(b"<a><b><c/></b></a>").iter()]), Subtrees())
-    *_, line, _ = automaton.lineages(("S",), structure)
+    *_, line = automaton.lineages(("S",), structure)
     assert len([s for s in line.states if s.spot]) == 1  # c in /a/b, for both constants
     for number in range(len(blocks)):
         automaton.remove(number)
