@@ -5,10 +5,10 @@ What it comes to at a node is a *lineage*: the states reached there, and those p
 conditions on structure that match.  Lineages are a tree, as the nodes above matter: a row of a
 pair is so many levels up from the second variable to the first, in all documents.
 
-A step follows the name of a child and, where conditions are tried, its subtree (`xscl.xpath.subtree`).
-Both together are what is known as a forward and backward index of documents (Kaushik and
-others 2002), here of those that come.  After a change that structures have to learn of
-it is grown again: what it costs is what a few documents have in it.
+A step follows the name of a child and, where conditions are tried, its subtree
+(`xscl.xpath.subtree`).  Both together are the forward and backward index of Kaushik and others
+(2002), of the documents that come.  After a change of what is asked of structure the tree
+grows again, as far as documents need it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from xscl.xpath.rows import bindings
 from xscl.xpath.structure import Structure
 from xscl.xpath.subtree import Subtree, Subtrees
 
-LIMIT = 500_000  # states, places and rows of all lineages, after which they are grown afresh
+LIMIT = 500_000  # states, places and rows of all lineages, after which they grow afresh
+ALONE = 10  # what a lineage counts for, besides
 SUBTREES = 10_000  # that are known, likewise
 
 Numbers: TypeAlias = npt.NDArray[np.int32]
@@ -78,7 +79,7 @@ class Lineage:
             self._bind(entries)
 
     def __len__(self) -> int:
-        return len(self.states) + len(self.matched) + self.count
+        return ALONE + len(self.states) + len(self.matched) + self.count
 
     def _entries(self) -> Iterator[Entry]:
         for state in self.states:
@@ -203,13 +204,12 @@ class Lineages:
 
         `now` is the number of changes that structures have had to learn.
         """
-        full = self._size > LIMIT or len(self.subtrees) > SUBTREES
-        if full or self._then != now:
-            self._starts.clear()
-            self._size = 0
+        if len(self.subtrees) > SUBTREES:
+            self.subtrees.clear()
+            self._then = -1
+        if self._then != now:
+            self._clear()
             self._then = now
-            if full:
-                self.subtrees.clear()
         start = self._starts.get(streams)
         if start is None:
             start = Lineage(None, {root.state: None for root in roots}, (), ())
@@ -220,8 +220,11 @@ class Lineages:
             above = lines[parent + 1]
             fork = above.forks.get(symbol)
             if fork is None:
+                if self._size > LIMIT:
+                    self._clear()
+                    above.forks.clear()
                 fork = above.fork(symbol)
-                self._size += 1 if fork.only is None else len(fork.only)
+                self._size += ALONE if fork.only is None else len(fork.only)
             line = fork.only
             if line is None:
                 subtree = structure.subtrees[number]
@@ -231,6 +234,10 @@ class Lineages:
                     self._size += len(line)
             lines.append(line)
         return lines
+
+    def _clear(self) -> None:
+        self._starts.clear()
+        self._size = 0
 
 
 def columns_of(

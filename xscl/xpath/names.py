@@ -36,7 +36,6 @@ def keys_of(symbol: Symbol) -> tuple[Key, Key, Key, Key]:
     return f"{at}{{{uri}}}{local}", f"{at}*:{local}", f"{at}{{{uri}}}", f"{at}*"
 
 
-@lru_cache(maxsize=20_000)
 def steps_of(path: Path) -> Steps:
     """Return the steps of a path."""
     return tuple([(step.descendant, key_of(step.attribute, step.test)) for step in path.steps])

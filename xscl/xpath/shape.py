@@ -16,8 +16,9 @@ from itertools import chain
 
 import numpy as np
 
+from xscl.language.syntax import Path
 from xscl.xpath.lineage import Numbers, columns_of
-from xscl.xpath.names import Steps
+from xscl.xpath.names import Steps, steps_of
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.places import Place, Spot, State
 from xscl.xpath.rows import Remembered
@@ -48,7 +49,7 @@ class Shape:
     """A structure on some streams, and what the automaton finds in it."""
 
     __slots__ = (
-        *("_matched", "_reached", "_rows", "_selected", "_start", "_under", "derived"),
+        *("_matched", "_paths", "_reached", "_rows", "_selected", "_start", "_under", "derived"),
         *("lines", "now", "remembered", "spots", "structure", "wanted"),
     )
 
@@ -74,11 +75,12 @@ class Shape:
         self.spots = list(spots.items())
         self._reached: dict[State, Sequence[int]] | None = None
         self._matched: dict[Place, Sequence[int]] = {}
+        self._paths: dict[int, tuple[Path, Steps]] = {}
         self._selected: dict[tuple[Steps, int], list[int]] = {}
         self._under: dict[tuple[State, int], Sequence[int]] = {}
 
     def __len__(self) -> int:
-        return len(self.structure) + len(self.rows)
+        return sum(1 + line.count for line in self.lines)
 
     @property
     def rows(self) -> Rows:
@@ -143,6 +145,13 @@ class Shape:
         if nodes is None:
             nodes = self._selected[steps, node] = self.structure.select(steps, node)
         return nodes
+
+    def along(self, path: Path, node: int) -> list[int]:
+        """Return the nodes that a plain path of a condition selects from a node."""
+        known = self._paths.get(id(path))
+        if known is None:
+            known = self._paths[id(path)] = path, steps_of(path)  # with it its id remains its own
+        return self.select(known[1], node)
 
 
 def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> Sequence[int]:

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from xscl.language.syntax import Compare, Condition, Operand, Path, TextMatch
 from xscl.xpath.alike import Alike
 from xscl.xpath.atoms import is_plain
-from xscl.xpath.names import steps_of
 from xscl.xpath.navigate import holds
 from xscl.xpath.places import Entry, Place
 from xscl.xpath.residual import texts_of
@@ -98,7 +97,7 @@ class Walk:
 
     def _texts(self, path: Path, node: int) -> Iterator[str]:
         """Yield the string values of the nodes that a plain path selects from a node."""
-        return map(self.text, self.shape.select(steps_of(path), node))
+        return map(self.text, self.shape.along(path, node))
 
     def bindings(self, entry: Entry) -> Iterable[tuple[int, int]]:
         """Return the bindings of a pair of variables."""

@@ -11,14 +11,16 @@ from lxml import etree
 
 from xscl.language.parser import parse_block
 from xscl.language.syntax import Block, Condition
-from xscl.xpath import substrings, view, walk
+from xscl.xpath import lineage, substrings, view, walk
 from xscl.xpath.atoms import demanded, plan
 from xscl.xpath.intervals import Interval, Intervals
 from xscl.xpath.navigate import holds
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.shape import Shapes
 from xscl.xpath.shred import Columns
+from xscl.xpath.structure import Structure, outline
 from xscl.xpath.substrings import Substrings
+from xscl.xpath.subtree import Subtree, Subtrees
 from xscl.xpath.together import Together
 
 
@@ -175,6 +177,33 @@ def test_a_structure_keeps_little_of_what_has_come_and_gone() -> None:
         for shape in automaton.shapes._known.values():
             most = max(most, len(shape.reached) + len(shape._matched) + len(shape._under))
     assert 0 < most < 150
+
+
+def test_names_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineage, "LIMIT", 300)
+    monkeypatch.setattr(lineage, "SUBTREES", 30)
+    automaton = Automaton()
+    asked = parse_block("S//a[./b]")
+    automaton.add(0, asked, asked, valued=False)
+    for number in range(200):
+        assert found(automaton, f"<r{number}><s{number}/><a><b/></a></r{number}>") == [(0, 2, 2)]
+    wide = "".join(f"<n{number}/>" for number in range(200))
+    assert found(automaton, f"<r>{wide}<a><b/></a></r>") == [(0, 201, 201)]
+    gc.collect()
+    left = [one for one in gc.get_objects() if isinstance(one, lineage.Lineage)]
+    assert len(left) < 50
+    assert len(automaton.subtrees) < 250
+
+
+def test_order_and_repetition_make_no_other_subtree() -> None:
+    known = Subtrees()
+
+    def subtree(xml: str) -> Subtree:
+        nodes = list(etree.fromstring(xml).iter())
+        return Structure(outline(nodes), known).subtrees[0]
+
+    assert subtree("<a><b/><b/><c p=''/></a>") is subtree("<a><c p='1'>x</c><b/></a>")
+    assert subtree("<a><b/></a>") is not subtree("<a><b><c/></b></a>")
 
 
 # -- Words and intervals -------------------------------------------------------------------
