@@ -192,29 +192,19 @@ class Lineages:
     """The lineages that documents have had so far, and their subtrees."""
 
     def __init__(self) -> None:
-        self._starts: dict[tuple[str, ...], Lineage] = {}
+        self._starts: dict[tuple[Place, ...], tuple[Lineage, int]] = {}
         self._size = 0
-        self._then = 0
         self.subtrees = Subtrees()
 
-    def follow(
-        self, streams: tuple[str, ...], roots: Sequence[Place], structure: Structure, now: int
-    ) -> list[Lineage]:
+    def follow(self, roots: Sequence[Place], structure: Structure) -> list[Lineage]:
         """Return the lineage of a document, and that of each of its nodes.
 
-        `now` is the number of changes that structures have had to learn.
+        `roots` are the places of its streams.
         """
         if len(self.subtrees) > SUBTREES:
             self.subtrees.clear()
-            self._then = -1
-        if self._then != now:
             self._clear()
-            self._then = now
-        start = self._starts.get(streams)
-        if start is None:
-            start = Lineage(None, {root.state: None for root in roots}, (), ())
-            self._starts[streams] = start
-        lines = [start]
+        lines = [self._start(tuple(roots))]
         nodes = zip(structure.symbols, structure.parents, strict=True)
         for number, (symbol, parent) in enumerate(nodes):
             above = lines[parent + 1]
@@ -234,6 +224,15 @@ class Lineages:
                     self._size += len(line)
             lines.append(line)
         return lines
+
+    def _start(self, roots: tuple[Place, ...]) -> Lineage:
+        """Return the lineage of documents, a new one after a change."""
+        now = sum(root.changes for root in roots)
+        start, then = self._starts.get(roots, (None, now))
+        if start is None or then != now:
+            start = Lineage(None, {root.state: None for root in roots}, (), ())
+            self._starts[roots] = start, now
+        return start
 
     def _clear(self) -> None:
         self._starts.clear()

@@ -2,10 +2,7 @@
 
 YFilter's idea (Diao and Franklin 2003): every chain of steps is a path of
 states (`xscl.xpath.places`), `//` keeps a state active for everything below.
-The automaton is run as a lazily built deterministic one (`xscl.xpath.transitions`).
-
-A change costs what it touches: what has been computed for a structure of
-documents (`xscl.xpath.shape`) is brought up to date by the `log` of changes.
+What it comes to at the nodes of documents is worked out as these come (`xscl.xpath.lineage`).
 """
 
 from __future__ import annotations
@@ -51,7 +48,6 @@ class Automaton:
         self._kept_conditions = 0
         self._lineages = Lineages()
         self.shapes: object = None  # what documents had in common: see `xscl.xpath.shape`
-        self._structural = 0
         self._changes = 0
         self._token = secrets.token_hex(8)
 
@@ -71,11 +67,6 @@ class Automaton:
     def changes(self) -> int:
         """The number of changes so far."""
         return self._changes
-
-    @property
-    def now(self) -> int:
-        """The number of changes so far of what follows from structure alone."""
-        return self._structural
 
     # -- Building --------------------------------------------------------------------------
 
@@ -127,7 +118,7 @@ class Automaton:
             current.bundle = None
             current = current.parent
         if lower.structural:
-            self._structural += 1
+            lower.change()
 
     def remove(self, pair: int) -> None:
         """Stop asking for a pair; states that nothing needs any more disappear."""
@@ -138,7 +129,7 @@ class Automaton:
         lower.entries = tuple(other for other in lower.entries if other is not entry)
         self._changes += 1
         if lower.structural:
-            self._structural += 1
+            lower.change()
         current: Place | None = lower
         while current is not None:
             current.uses -= 1
@@ -161,7 +152,8 @@ class Automaton:
     def _below(self, place: Place, step: Step) -> Place:
         """Return the place that a step leads to."""
         state, new = place.state.edge(step)
-        self._structural += new
+        if new:
+            place.change()
         if step.conditions:
             return self._conditional(place, state, step.conditions)
         if place.plain:
@@ -202,7 +194,8 @@ class Automaton:
             return spot.structural
         if spot.valued is None:
             spot.valued = Index()
-            self._structural += spot.parent.structural
+            if spot.parent.structural:
+                spot.parent.change()
         return spot.valued
 
     def _tidy(self) -> None:
@@ -293,7 +286,12 @@ class Automaton:
 
     def lineages(self, streams: tuple[str, ...], structure: Structure) -> list[Lineage]:
         """Return the lineage of a document, and that of each of its nodes."""
-        return self._lineages.follow(streams, self._read(streams), structure, self._structural)
+        return self._lineages.follow(self._read(streams), structure)
+
+    def now(self, streams: tuple[str, ...]) -> int:
+        """Return the number of changes so far of what follows from structure in some streams."""
+        roots = self._roots
+        return sum([roots[stream].changes for stream in streams if stream in roots])
 
     @property
     def subtrees(self) -> Subtrees:

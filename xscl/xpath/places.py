@@ -70,8 +70,8 @@ class Place:
     """
 
     __slots__ = (
-        *("bundle", "children", "conditions", "deeper", "entries", "parent", "plain", "spots"),
-        *("state", "structural", "uses"),
+        *("bundle", "changes", "children", "conditions", "deeper", "entries", "parent", "plain"),
+        *("spots", "state", "structural", "uses"),
     )
 
     def __init__(
@@ -90,6 +90,7 @@ class Place:
         self.deeper = 0  # spots here and below
         self.bundle: Bundle | None = None  # made when it is first asked for
         self.uses = 0
+        self.changes = 0  # of a stream's own place: of what follows from structure alone
 
     def child(self, state: State) -> Place | None:
         """Return the place of a state that is a child."""
@@ -119,6 +120,13 @@ class Place:
         while place is not None:
             place.deeper += by
             place = place.parent
+
+    def change(self) -> None:
+        """Count a change of what follows from structure alone, at the place of the stream."""
+        place = self
+        while place.parent is not None:
+            place = place.parent
+        place.changes += 1
 
     def children_at(self, states: Mapping[State, object]) -> Iterable[Place]:
         """Return the children, without most of those whose state is none of these."""

@@ -63,7 +63,7 @@ class Shape:
 
     def learn(self, automaton: Automaton, streams: tuple[str, ...]) -> None:
         """Find what follows from the structure, as the automaton is now."""
-        self.now = automaton.now
+        self.now = automaton.now(streams)
         self._rows: Rows | None = None
         self._start, *self.lines = automaton.lineages(streams, self.structure)
         derived = [line.derived for line in self.lines if line.derived]
@@ -187,7 +187,7 @@ class Shapes:
         key = streams, outlined
         shape = self._known.get(key)
         if shape is not None:
-            if shape.now != automaton.now:
+            if shape.now != automaton.now(streams):
                 self._learn(streams, shape, automaton)
             return shape
         if not automaton.reads(streams):

@@ -195,6 +195,23 @@ def test_names_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPat
     assert len(automaton.subtrees) < 250
 
 
+def test_a_change_of_one_stream_is_none_of_another() -> None:
+    automaton = Automaton()
+    structure = Structure(outline([etree.fromstring("<a/>")]), Subtrees())
+
+    def add(pair: int, block: str) -> None:
+        automaton.add(pair, parse_block(block), parse_block(block), valued=True)
+
+    add(0, "S//a")
+    add(1, "T//a")
+    start, line = automaton.lineages(("S",), structure)
+    add(2, "T//a[./b]")
+    assert automaton.lineages(("S",), structure)[0] is start
+    add(3, "S//*")
+    after = automaton.lineages(("S",), structure)
+    assert (after[0] is start, line.count, after[1].count) == (False, 1, 2)
+
+
 def test_order_and_repetition_make_no_other_subtree() -> None:
     known = Subtrees()
 
