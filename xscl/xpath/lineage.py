@@ -115,7 +115,7 @@ class Lineage:
         return depths
 
     def fork(self, symbol: Symbol) -> Fork:
-        """Return, anew, what is found at children and attributes of a name."""
+        """Return what is found at children and attributes of a name, which is not kept here."""
         keys = keys_of(symbol)
         states: dict[State, None] = {}
         for state in self.states:
@@ -134,8 +134,16 @@ class Lineage:
                 for spot in place.spots:
                     if spot.state in states and (near or spot.state.step.descendant):
                         spots.append(spot)
-        fork = self.forks[symbol] = Fork(self, states, matched, spots)
-        return fork
+        return Fork(self, states, matched, spots)
+
+    def cut(self) -> None:
+        """Let go of what is below, which would be garbage in circles."""
+        pending = [self]
+        while pending:
+            forks = pending.pop().forks
+            for fork in forks.values():
+                pending += fork.known.values()
+            forks.clear()
 
 
 class Fork:
@@ -144,7 +152,7 @@ class Fork:
     `matched` are the places that match them in any case.
     """
 
-    __slots__ = ("_asked", "_known", "_matched", "_parent", "_spots", "_states", "lines", "only")
+    __slots__ = ("_asked", "_matched", "_parent", "_spots", "_states", "known", "lines", "only")
 
     def __init__(
         self,
@@ -159,7 +167,7 @@ class Fork:
         self._spots = [spot for spot in dict.fromkeys(spots) if spot.valued is not None]
         asked = (spot.structural for spot in dict.fromkeys(spots))
         self._asked: list[Index[Place]] = [index for index in asked if index]
-        self._known: dict[frozenset[Place], Lineage] = {}
+        self.known: dict[frozenset[Place], Lineage] = {}
         self.lines: dict[Subtree, Lineage] = {}
         self.only: Lineage | None = None if self._asked else self._line(frozenset(matched))
 
@@ -182,9 +190,9 @@ class Fork:
         return line
 
     def _line(self, matched: frozenset[Place]) -> Lineage:
-        line = self._known.get(matched)
+        line = self.known.get(matched)
         if line is None:
-            line = self._known[matched] = Lineage(self._parent, self._states, matched, self._spots)
+            line = self.known[matched] = Lineage(self._parent, self._states, matched, self._spots)
         return line
 
 
@@ -201,8 +209,7 @@ class Lineages:
 
         `roots` are the places of its streams.
         """
-        if len(self.subtrees) > SUBTREES:
-            self.subtrees.clear()
+        if self._size > LIMIT or len(self.subtrees) > SUBTREES:
             self._clear()
         lines = [self._start(tuple(roots))]
         nodes = zip(structure.symbols, structure.parents, strict=True)
@@ -210,10 +217,9 @@ class Lineages:
             above = lines[parent + 1]
             fork = above.forks.get(symbol)
             if fork is None:
-                if self._size > LIMIT:
-                    self._clear()
-                    above.forks.clear()
                 fork = above.fork(symbol)
+                if self._size <= LIMIT:
+                    above.forks[symbol] = fork
                 self._size += ALONE if fork.only is None else len(fork.only)
             line = fork.only
             if line is None:
@@ -230,13 +236,18 @@ class Lineages:
         now = sum(root.changes for root in roots)
         start, then = self._starts.get(roots, (None, now))
         if start is None or then != now:
+            if start is not None:
+                start.cut()
             start = Lineage(None, {root.state: None for root in roots}, (), ())
             self._starts[roots] = start, now
         return start
 
     def _clear(self) -> None:
+        for start, _ in self._starts.values():
+            start.cut()
         self._starts.clear()
         self._size = 0
+        self.subtrees.clear()
 
 
 def columns_of(
