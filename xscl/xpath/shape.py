@@ -49,8 +49,8 @@ class Shape:
     """A structure on some streams, and what the automaton finds in it."""
 
     __slots__ = (
-        *("_matched", "_paths", "_reached", "_rows", "_selected", "_start", "_under", "derived"),
-        *("lines", "now", "remembered", "spots", "structure", "wanted"),
+        *("_matched", "_paths", "_reached", "_rows", "_selected", "_start", "_under", "changes"),
+        *("derived", "lines", "now", "remembered", "spots", "structure", "wanted"),
     )
 
     def __init__(
@@ -63,6 +63,7 @@ class Shape:
 
     def learn(self, automaton: Automaton, streams: tuple[str, ...]) -> None:
         """Find what follows from the structure, as the automaton is now."""
+        self.changes = automaton.changes
         self.now = automaton.now(streams)
         self._rows: Rows | None = None
         self._start, *self.lines = automaton.lineages(streams, self.structure)
@@ -75,7 +76,7 @@ class Shape:
         self.spots = list(spots.items())
         self._reached: dict[State, Sequence[int]] | None = None
         self._matched: dict[Place, Sequence[int]] = {}
-        self._paths: dict[int, tuple[Path, Steps]] = {}
+        self._paths: dict[int, tuple[Path, dict[int, list[int]]]] = {}
         self._selected: dict[tuple[Steps, int], list[int]] = {}
         self._under: dict[tuple[State, int], Sequence[int]] = {}
 
@@ -150,8 +151,11 @@ class Shape:
         """Return the nodes that a plain path of a condition selects from a node."""
         known = self._paths.get(id(path))
         if known is None:
-            known = self._paths[id(path)] = path, steps_of(path)  # with it its id remains its own
-        return self.select(known[1], node)
+            known = self._paths[id(path)] = path, {}  # with the path its id remains its own
+        nodes = known[1].get(node)
+        if nodes is None:
+            nodes = known[1][node] = self.select(steps_of(path), node)
+        return nodes
 
 
 def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> Sequence[int]:
@@ -187,8 +191,10 @@ class Shapes:
         key = streams, outlined
         shape = self._known.get(key)
         if shape is not None:
-            if shape.now != automaton.now(streams):
-                self._learn(streams, shape, automaton)
+            if shape.changes != automaton.changes:  # of whatever kind and stream
+                shape.changes = automaton.changes
+                if shape.now != automaton.now(streams):
+                    self._learn(streams, shape, automaton)
             return shape
         if not automaton.reads(streams):
             return None

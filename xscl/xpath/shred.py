@@ -123,7 +123,7 @@ class Columns:
         """Add the rows of what matches."""
         together.find(self._automaton.changes)
         shape = together.shape
-        if len(together.docs) == 1:
+        if shape.remembered is None and len(together.docs) == 1:
             self._put_off(together)
         elif len(shape.rows):
             self._repeat(shape.rows, together)
