@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from xscl.functions import number
 from xscl.xpath.atoms import Constant, Question, is_plain
+from xscl.xpath.names import steps_of
 from xscl.xpath.substrings import Substrings
 
 
@@ -22,7 +23,7 @@ class Constants:
 
     __slots__ = (
         *("__weakref__", "_lengths", "_uses", "_words", "known", "numeric", "ordered", "plain"),
-        "question",
+        *("question", "steps"),
     )
 
     def __init__(self, question: Question) -> None:
@@ -31,6 +32,7 @@ class Constants:
         self.numeric = question.numeric or question.kind == "interval"
         self.known = question.kind in ("contains", "starts-with")
         self.plain = is_plain(question.path)
+        self.steps = steps_of(question.path)
         self._uses: dict[str, tuple[str, int]] = {}
         self._words = Substrings()
         self._lengths: Counter[int] = Counter()

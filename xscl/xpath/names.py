@@ -10,10 +10,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TypeAlias
 
-from xscl.language.syntax import NameTest
+from xscl.language.syntax import NameTest, Path
 
 Symbol: TypeAlias = str
 Key: TypeAlias = str  # of a test: `{uri}local`, `*:local`, `{uri}`, `*`, behind an `@` or not
+Steps: TypeAlias = tuple[tuple[bool, Key], ...]
+"""The steps of a path without conditions: whether each is `//`, and the key of its test."""
 
 
 @lru_cache(maxsize=100_000)
@@ -32,3 +34,8 @@ def keys_of(symbol: Symbol) -> tuple[Key, Key, Key, Key]:
     at, name = ("@", symbol[1:]) if symbol.startswith("@") else ("", symbol)
     uri, _, local = name[1:].rpartition("}") if name.startswith("{") else ("", "", name)
     return f"{at}{{{uri}}}{local}", f"{at}*:{local}", f"{at}{{{uri}}}", f"{at}*"
+
+
+def steps_of(path: Path) -> Steps:
+    """Return the steps of a path."""
+    return tuple([(step.descendant, key_of(step.attribute, step.test)) for step in path.steps])

@@ -2,10 +2,7 @@
 
 YFilter's idea (Diao and Franklin 2003): every chain of steps is a path of
 states (`xscl.xpath.places`), `//` keeps a state active for everything below.
-The automaton is run as a lazily built deterministic one (`xscl.xpath.transitions`).
-
-A change costs what it touches: what has been computed for a structure of
-documents (`xscl.xpath.shape`) is brought up to date by the `log` of changes.
+What it comes to at the nodes of documents is worked out as these come (`xscl.xpath.lineage`).
 """
 
 from __future__ import annotations
@@ -13,22 +10,18 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
 
 from xscl.language.syntax import Block, Condition, NameTest, Operand, Step
 from xscl.xpath.constants import Questions
 from xscl.xpath.index import Index
-from xscl.xpath.names import Symbol
-from xscl.xpath.places import Configuration, Entry, Place, Spot, State
-from xscl.xpath.transitions import Transitions
+from xscl.xpath.lineage import Lineage, Lineages
+from xscl.xpath.places import Entry, Place, Spot, State
+from xscl.xpath.structure import Structure
+from xscl.xpath.subtree import Subtrees
 
 _ROOT = Step(NameTest(None, None))  # of the document node, which no step leads to
 
-LOG_LIMIT = 1_000  # changes after which a structure is rather worked out again
-
-
-Change: TypeAlias = "State | Entry | Spot | int"
-"""What a known structure has to learn: what is new, or a pair that is not asked for any more."""
+TIDY = 1_000  # conditions beyond twice those of last time, after which unused ones are forgotten
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +46,8 @@ class Automaton:
         self._questions = Questions()
         self._conditions: dict[Condition, Condition] = {}  # equal ones are one object
         self._kept_conditions = 0
-        self._transitions = Transitions()
+        self._lineages = Lineages()
         self.shapes: object = None  # what documents had in common: see `xscl.xpath.shape`
-        self._log: list[Change] = []
-        self._logged = 0
         self._changes = 0
         self._token = secrets.token_hex(8)
 
@@ -76,18 +67,6 @@ class Automaton:
     def changes(self) -> int:
         """The number of changes so far."""
         return self._changes
-
-    @property
-    def now(self) -> int:
-        """The number of changes that known structures have had to learn so far."""
-        return self._logged
-
-    def since(self, then: int) -> Sequence[Change] | None:
-        """Return the changes since a number of them; None if they are forgotten."""
-        missing = self._logged - then
-        if missing > len(self._log):
-            return None
-        return self._log[len(self._log) - missing :]
 
     # -- Building --------------------------------------------------------------------------
 
@@ -132,7 +111,6 @@ class Automaton:
         entry = Entry(pair, upper, lower, distance, valued, derived, alone)
         self._entries[pair] = entry
         lower.entries += (entry,)
-        lower.state.entries += 1
         self._changes += 1
         current: Place | None = lower
         while current is not None:
@@ -140,7 +118,7 @@ class Automaton:
             current.bundle = None
             current = current.parent
         if lower.structural:
-            self._learn(entry)
+            lower.change()
 
     def remove(self, pair: int) -> None:
         """Stop asking for a pair; states that nothing needs any more disappear."""
@@ -149,10 +127,9 @@ class Automaton:
             return
         lower = entry.second
         lower.entries = tuple(other for other in lower.entries if other is not entry)
-        lower.state.entries -= 1
         self._changes += 1
         if lower.structural:
-            self._learn(pair)
+            lower.change()
         current: Place | None = lower
         while current is not None:
             current.uses -= 1
@@ -160,13 +137,6 @@ class Automaton:
             if not current.uses and current.parent is not None:
                 self._leave(current, current.parent)
             current = current.parent
-
-    def _learn(self, change: Change) -> None:
-        """Note what known structures have to learn."""
-        if len(self._log) >= LOG_LIMIT:
-            self._log.clear()
-        self._log.append(change)
-        self._logged += 1
 
     def _along(self, place: Place, steps: Iterable[Step]) -> Place:
         for step in steps:
@@ -181,9 +151,9 @@ class Automaton:
 
     def _below(self, place: Place, step: Step) -> Place:
         """Return the place that a step leads to."""
-        state, new = self._transitions.edge(place.state, step)
+        state, new = place.state.edge(step)
         if new:
-            self._learn(state)
+            place.change()
         if step.conditions:
             return self._conditional(place, state, step.conditions)
         if place.plain:
@@ -225,12 +195,12 @@ class Automaton:
         if spot.valued is None:
             spot.valued = Index()
             if spot.parent.structural:
-                self._learn(spot)
+                spot.parent.change()
         return spot.valued
 
     def _tidy(self) -> None:
         """Forget the conditions that no place has, if there may be many."""
-        if len(self._conditions) <= 2 * self._kept_conditions + LOG_LIMIT:
+        if len(self._conditions) <= 2 * self._kept_conditions + TIDY:
             return
         used = {
             id(condition)
@@ -266,7 +236,7 @@ class Automaton:
                     parent.deepen(-1)
         state.places -= 1
         if not state.places:
-            self._transitions.unlink(state)
+            state.unlink()
 
     # -- Elsewhere -------------------------------------------------------------------------
 
@@ -310,20 +280,27 @@ class Automaton:
 
     # -- Running ---------------------------------------------------------------------------
 
-    def start(self, streams: tuple[str, ...]) -> tuple[Configuration, tuple[Place, ...]] | None:
-        """Return where a document of these streams starts, None if nothing reads them."""
-        roots = tuple(root for root in self.roots(streams) if root.uses)
-        if not roots:
-            return None
-        return self._transitions.start([root.state for root in roots]), roots
+    def reads(self, streams: tuple[str, ...]) -> bool:
+        """Whether some pattern reads documents of these streams."""
+        return any(root.uses for root in self._read(streams))
 
-    def roots(self, streams: tuple[str, ...]) -> list[Place]:
+    def lineages(self, streams: tuple[str, ...], structure: Structure) -> list[Lineage]:
+        """Return the lineage of a document, and that of each of its nodes."""
+        return self._lineages.follow(self._read(streams), structure)
+
+    def now(self, streams: tuple[str, ...]) -> int:
+        """Return the number of changes so far of what follows from structure in some streams."""
+        roots = self._roots
+        return sum([roots[stream].changes for stream in streams if stream in roots])
+
+    @property
+    def subtrees(self) -> Subtrees:
+        """The subtrees that documents have had."""
+        return self._lineages.subtrees
+
+    def _read(self, streams: tuple[str, ...]) -> list[Place]:
         """Return the places of streams, as far as some pattern has read them."""
         return [self._roots[stream] for stream in streams if stream in self._roots]
-
-    def step(self, here: Configuration, symbol: Symbol) -> Configuration:
-        """Return the configuration at a child or attribute of a node."""
-        return here.next.get(symbol) or self._transitions.step(here, symbol)
 
 
 def _spot_of(place: Place, state: State) -> Spot | None:

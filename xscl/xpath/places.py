@@ -8,12 +8,12 @@ a node is found by an index of their conditions (`xscl.xpath.index`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 from xscl.language.syntax import Condition, Operand, Step
 from xscl.xpath.index import Index
-from xscl.xpath.names import Key, Symbol
-from xscl.xpath.structure import is_structural
+from xscl.xpath.names import Key, key_of
+from xscl.xpath.subtree import is_structural
 
 SEVERAL = 8  # children that are kept without a dictionary
 
@@ -25,10 +25,7 @@ class State:
     that have conditions of their own, but none above.
     """
 
-    __slots__ = (
-        *("below", "children", "configurations", "entries", "parent", "places"),
-        *("plain", "spot", "step"),
-    )
+    __slots__ = (*("below", "children", "parent", "places", "plain", "spot", "step"),)
 
     def __init__(self, parent: State | None, step: Step) -> None:
         self.parent = parent
@@ -38,8 +35,30 @@ class State:
         self.plain: Place | None = None
         self.spot: Spot | None = None
         self.places = 0
-        self.entries = 0
-        self.configurations: list[Configuration] | None = None  # that it is in
+
+    def edge(self, step: Step) -> tuple[State, bool]:
+        """Return the state that a step leads to, and whether there was none so far."""
+        edges = self.below if step.descendant else self.children
+        key = key_of(step.attribute, step.test)
+        known = None if edges is None else edges.get(key)
+        if known is not None:
+            return known, False
+        if edges is None:
+            edges = {}
+            if step.descendant:
+                self.below = edges
+            else:
+                self.children = edges
+        bare = replace(step, conditions=(), variable=None, derived=None)
+        target = edges[key] = State(self, bare)
+        return target, True
+
+    def unlink(self) -> None:
+        """Take the state away from the one that leads to it."""
+        assert self.parent is not None, "no place of a stream's own state is ever left"
+        edges = self.parent.below if self.step.descendant else self.parent.children
+        assert edges is not None
+        del edges[key_of(self.step.attribute, self.step.test)]
 
 
 class Place:
@@ -51,8 +70,8 @@ class Place:
     """
 
     __slots__ = (
-        *("bundle", "children", "conditions", "deeper", "entries", "parent", "plain", "spots"),
-        *("state", "structural", "uses"),
+        *("bundle", "changes", "children", "conditions", "deeper", "entries", "parent", "plain"),
+        *("spots", "state", "structural", "uses"),
     )
 
     def __init__(
@@ -71,6 +90,7 @@ class Place:
         self.deeper = 0  # spots here and below
         self.bundle: Bundle | None = None  # made when it is first asked for
         self.uses = 0
+        self.changes = 0  # of a stream's own place: of what follows from structure alone
 
     def child(self, state: State) -> Place | None:
         """Return the place of a state that is a child."""
@@ -100,6 +120,13 @@ class Place:
         while place is not None:
             place.deeper += by
             place = place.parent
+
+    def change(self) -> None:
+        """Count a change of what follows from structure alone, at the place of the stream."""
+        place = self
+        while place.parent is not None:
+            place = place.parent
+        place.changes += 1
 
     def children_at(self, states: Mapping[State, object]) -> Iterable[Place]:
         """Return the children, without most of those whose state is none of these."""
@@ -161,12 +188,3 @@ class Bundle:
     """Stands for what is asked for at a place and below it, as long as that stays the same."""
 
     __slots__ = ()
-
-
-@dataclass(slots=True, eq=False)
-class Configuration:
-    """The states reached at a node, and those that stay active below it."""
-
-    reached: tuple[State, ...]
-    active: tuple[State, ...]
-    next: dict[Symbol, Configuration] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ import pyarrow as pa
 from lxml import etree
 
 from templates.relations import BINDINGS, VALUES
+from xscl.xpath.lineage import Lineage, columns_of
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.places import Entry, Place
 from xscl.xpath.rows import WIDTH, Column, bindings
@@ -31,6 +33,7 @@ from xscl.xpath.view import rows_of
 from xscl.xpath.walk import Walk
 
 FEW = 1_000  # documents that are looked at together, as far as they have one shape
+NODES = 100_000  # of documents that come alone, whose rows are put together
 
 
 class _Numbered(dict[str, int]):
@@ -39,6 +42,21 @@ class _Numbered(dict[str, int]):
     def __missing__(self, text: str) -> int:
         number = self[text] = len(self)
         return number
+
+
+@dataclass(slots=True)
+class Apart:
+    """The nodes of documents that come alone with their structure, one after the other.
+
+    Of each: the place of the document, its first node, the lineage, the parent, and the number of
+    the value or -1.
+    """
+
+    docs: list[int] = field(default_factory=list)
+    bases: list[int] = field(default_factory=list)
+    lines: list[Lineage] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    numbers: list[int] = field(default_factory=list)
 
 
 class Columns:
@@ -52,6 +70,7 @@ class Columns:
         self._numbers = _Numbered()
         self._parts: list[list[Any]] = []
         self._valued: list[Any] = []  # places of documents, shifted, and numbers of their values
+        self._apart = Apart()
         self._rows: tuple[Column, Column, Column, Column, Column]
         self._rows = array("i"), array("i"), array("i"), array("i"), array("i")
 
@@ -75,6 +94,7 @@ class Columns:
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """Return bindings and values (see `templates.relations.Witnesses`)."""
         self._look_at_all()
+        self._join()
         one_by_one = [np.array(column) for column in self._rows]
         self._note(one_by_one[0], one_by_one[-1])
         parts = zip(one_by_one, *self._parts, strict=True)
@@ -103,7 +123,9 @@ class Columns:
         """Add the rows of what matches."""
         together.find(self._automaton.changes)
         shape = together.shape
-        if len(shape.rows):
+        if shape.remembered is None and len(together.docs) == 1:
+            self._put_off(together)
+        elif len(shape.rows):
             self._repeat(shape.rows, together)
         for walk in map(together.walk, range(len(together.docs))) if shape.derived else ():
             for entry in shape.derived:
@@ -140,6 +162,36 @@ class Columns:
         columns = (np.tile(column, count) for column in (rows.pairs, rows.firsts, rows.seconds))
         self._parts.append([which, *columns, numbered[:, rows.wanted].ravel()])
 
+    def _put_off(self, together: Together) -> None:
+        """Note the nodes of a document, whose rows are put together with those of others.
+
+        Their texts are read at once, while they are in the processor's cache.
+        """
+        shape, apart = together.shape, self._apart
+        if not any(line.count for line in shape.lines):
+            return
+        numbers, base = self._numbers, len(apart.lines)
+        apart.docs += together.docs * len(shape.lines)
+        apart.bases += [base] * len(shape.lines)
+        apart.lines += shape.lines
+        apart.parents += [base + parent for parent in shape.structure.parents]
+        apart.numbers += [
+            numbers[together.text(node, 0)] if line.valued else -1
+            for node, line in enumerate(shape.lines)
+        ]
+        if len(apart.lines) >= NODES:
+            self._join()
+
+    def _join(self) -> None:
+        """Add the rows of documents that came alone with their structure."""
+        apart, self._apart = self._apart, Apart()
+        pairs, firsts, seconds, valued = columns_of(apart.lines, apart.parents)
+        columns = apart.docs, apart.bases, apart.numbers
+        docs, bases, numbers = (np.array(column, np.int32) for column in columns)
+        self._note(docs, numbers)
+        first, values = bases[seconds], np.where(valued, numbers[seconds], np.int32(-1))
+        self._parts.append([docs[seconds], pairs, firsts - first, seconds - first, values])
+
     def _unpack(self, together: Together) -> None:
         """Add packed rows, those of a document one after the other, as stage 2 sorts them."""
         docs = np.array(together.docs, np.int32)
@@ -169,7 +221,7 @@ class Columns:
             self._add(place.entries, nodes, walk)
         shape = walk.shape
         children = place.children
-        for child in children if isinstance(children, tuple) else place.children_at(shape.found):
+        for child in children if isinstance(children, tuple) else place.children_at(shape.reached):
             if below := shape.under(child.state, nodes):
                 if child.children:
                     self._add_below(child, below, walk)

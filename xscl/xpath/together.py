@@ -84,7 +84,7 @@ class Together(Alike):
         for spot in place.spots:
             if spot.valued is not None and (below := under(spot.state, nodes)):
                 self._search(spot, below, (which,))
-        for child in place.children_at(self.shape.found):
+        for child in place.children_at(self.shape.reached):
             if child.deeper and (below := under(child.state, nodes)):
                 self._look_below(child, below, which)
 

@@ -66,12 +66,12 @@ class View:
         for constants, level in index.levels.items():
             kind = constants.question.kind
             if kind == "child" or kind == "below":
-                names = shape.structure.answer(kind, node)
+                names = shape.structure.subtrees[node].answer(kind)
                 assert isinstance(level, dict), "names are looked up by hash"
                 self.here += [self.found(level[name]) for name in level.keys() & names]
             elif not constants.plain:
                 self.asked.append(Asked(constants, level, None))
-            elif nodes := shape.select(constants.question.path, node):
+            elif nodes := shape.select(constants.steps, node):
                 if constants.question.first:
                     nodes = nodes[:1]
                 self.asked.append(Asked(constants, level, nodes))
@@ -146,7 +146,7 @@ def _pack(
         for first, second in bindings(entry, nodes, parents, partial(matches, shape, hits)):
             value = wanted.setdefault(second, len(wanted)) if entry.valued else -1
             rows.extend((entry.pair, first, second, value))
-    for child in place.children_at(shape.found):
+    for child in place.children_at(shape.reached):
         below = shape.under(child.state, nodes)
         if below and not _pack(shape, hits, child, below, rows):
             return False

@@ -17,7 +17,7 @@ from xscl.xpath.places import Entry, Place
 from xscl.xpath.residual import texts_of
 from xscl.xpath.rows import bindings
 from xscl.xpath.shape import Shape, matches
-from xscl.xpath.structure import is_structural
+from xscl.xpath.subtree import is_structural
 from xscl.xpath.values import Attribute, Item, compares
 
 
@@ -92,12 +92,12 @@ class Walk:
             contains = condition.function == "contains"
             return condition.value in first if contains else first.startswith(condition.value)
         if is_structural(condition):
-            return self.shape.structure.holds(condition, node)
+            return self.shape.structure.subtrees[node].holds(condition)
         return holds(condition, self.item(node))
 
     def _texts(self, path: Path, node: int) -> Iterator[str]:
         """Yield the string values of the nodes that a plain path selects from a node."""
-        return map(self.text, self.shape.select(path, node))
+        return map(self.text, self.shape.along(path, node))
 
     def bindings(self, entry: Entry) -> Iterable[tuple[int, int]]:
         """Return the bindings of a pair of variables."""

@@ -11,14 +11,16 @@ from lxml import etree
 
 from xscl.language.parser import parse_block
 from xscl.language.syntax import Block, Condition
-from xscl.xpath import substrings, view, walk
+from xscl.xpath import lineage, substrings, view, walk
 from xscl.xpath.atoms import demanded, plan
 from xscl.xpath.intervals import Interval, Intervals
 from xscl.xpath.navigate import holds
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.shape import Shapes
 from xscl.xpath.shred import Columns
+from xscl.xpath.structure import Structure, outline
 from xscl.xpath.substrings import Substrings
+from xscl.xpath.subtree import Subtree, Subtrees
 from xscl.xpath.together import Together
 
 
@@ -157,13 +159,10 @@ def test_a_place_gets_many_branches_and_loses_them_one_by_one() -> None:
     for number in range(MANY):
         assert pairs() == list(range(number, MANY))
         automaton.remove(number)
-    assert automaton.start(("S",)) is None
+    assert not automaton.reads(("S",))
 
 
-def test_a_structure_keeps_little_of_what_has_come_and_gone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("xscl.xpath.shape.LEARNT", 20)
+def test_a_structure_keeps_little_of_what_has_come_and_gone() -> None:
     automaton = Automaton()
     stays = parse_block("S//a[./b]"), parse_block("S//a[./b]/b")
     automaton.add(0, *stays, valued=True)
@@ -175,9 +174,60 @@ def test_a_structure_keeps_little_of_what_has_come_and_gone(
         assert [pair for pair, _, _ in found(automaton, xml)] == [0] * 3 + [number] * 3
         automaton.remove(number)
         assert isinstance(automaton.shapes, Shapes)
-        for shape, _ in automaton.shapes._known.values():
-            most = max(most, len(shape.found) + len(shape._matched) + len(shape._under))
+        for shape in automaton.shapes._known.values():
+            most = max(most, len(shape.reached) + len(shape._matched) + len(shape._under))
     assert 0 < most < 150
+
+
+def test_names_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lineage, "LIMIT", 300)
+    monkeypatch.setattr(lineage, "SUBTREES", 30)
+    automaton = Automaton()
+    asked, other = parse_block("S//a[./b]"), parse_block("S//c")
+    automaton.add(0, asked, asked, valued=False)
+    gc.collect()
+    gc.disable()  # as where documents are shredded
+    try:
+        for number in range(200):
+            xml = f"<r{number}><s{number}/><a><b/></a></r{number}>"
+            assert found(automaton, xml) == [(0, 2, 2)]
+            if number % 10 == 0:
+                automaton.add(1, other, other, valued=False)
+        wide = "".join(f"<n{number}/>" for number in range(200))
+        assert found(automaton, f"<r>{wide}<a><b/></a></r>") == [(0, 201, 201)]
+        left = [one for one in gc.get_objects() if isinstance(one, lineage.Lineage)]
+        assert len(left) < 50
+        assert len(automaton.subtrees) < 250
+    finally:
+        gc.enable()
+
+
+def test_a_change_of_one_stream_is_none_of_another() -> None:
+    automaton = Automaton()
+    structure = Structure(outline([etree.fromstring("<a/>")]), Subtrees())
+
+    def add(pair: int, block: str) -> None:
+        automaton.add(pair, parse_block(block), parse_block(block), valued=True)
+
+    add(0, "S//a")
+    add(1, "T//a")
+    start, line = automaton.lineages(("S",), structure)
+    add(2, "T//a[./b]")
+    assert automaton.lineages(("S",), structure)[0] is start
+    add(3, "S//*")
+    after = automaton.lineages(("S",), structure)
+    assert (after[0] is start, line.count, after[1].count) == (False, 1, 2)
+
+
+def test_order_and_repetition_make_no_other_subtree() -> None:
+    known = Subtrees()
+
+    def subtree(xml: str) -> Subtree:
+        nodes = list(etree.fromstring(xml).iter())
+        return Structure(outline(nodes), known).subtrees[0]
+
+    assert subtree("<a><b/><b/><c p=''/></a>") is subtree("<a><c p='1'>x</c><b/></a>")
+    assert subtree("<a><b/></a>") is not subtree("<a><b><c/></b></a>")
 
 
 # -- Words and intervals -------------------------------------------------------------------

@@ -21,7 +21,7 @@ from tests.xscl.xpath.patterns import (
 )
 from xscl.engine import Engine
 from xscl.language.unparse import unparse
-from xscl.xpath import index, nfa, rows, shape, shred, substrings, transitions
+from xscl.xpath import index, lineage, nfa, rows, shape, shred, substrings
 from xscl.xpath.artefact import packed, unpacked
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.shred import Columns
@@ -92,8 +92,7 @@ def history(seed: int) -> Iterator[tuple[Automaton, dict[int, Asked], list[Arriv
 
 LIMITS = (
     *((index, "FEW"), (substrings, "RECENT"), (rows, "BUNDLES"), (shape, "BUDGET")),
-    *((shape, "SEEN"), (nfa, "LOG_LIMIT"), (transitions, "MEMO_LIMIT")),
-    *((transitions, "MEMBERS_LIMIT"), (transitions, "DEAD_LIMIT"), (shred, "FEW")),
+    *((shape, "SEEN"), (nfa, "TIDY"), (lineage, "LIMIT"), (lineage, "SUBTREES"), (shred, "FEW")),
 )
 
 
@@ -152,7 +151,7 @@ def test_everything_may_leave_in_any_order() -> None:
             if pair % 5 == 0:
                 assert found(automaton, arrivals) == wanted(asked, arrivals)
         assert len(automaton) == 0
-        assert automaton.start(("S", "T")) is None
+        assert not automaton.reads(("S", "T"))
 
 
 def test_an_automaton_elsewhere_finds_the_same() -> None:
@@ -163,7 +162,7 @@ def test_an_automaton_elsewhere_finds_the_same() -> None:
 
 
 def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shape, "BUDGET", 5)
+    monkeypatch.setattr(shape, "BUDGET", 3)
     with Engine() as engine:
         engine.subscribe("s", 'S//i->a[./k = "x"][./t->t] JOIN{t=u, 2 d} S//i->b[./t->u]')
         for day in range(6):

@@ -10,6 +10,8 @@ from xscl.language.parser import parse_block
 from xscl.xpath.arrivals import Arrivals, shred
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.pattern import pattern
+from xscl.xpath.structure import Structure, outline
+from xscl.xpath.subtree import Subtrees
 from xscl.xpath.tree import number_nodes
 
 
@@ -117,17 +119,13 @@ def test_common_prefixes_are_one_state_and_removal_leaves_nothing() -> None:
     blocks = [parse_block(f"S//a/b/{name}[. = '{value}']") for name in "cd" for value in "12"]
     for number, block in enumerate(blocks):
         automaton.add(number, block, block, valued=True)
-    start = automaton.start(("S",))
-    assert start is not None
-    configuration, _ = start
-    for name in ("a", "b", "c"):
-        configuration = automaton.step(configuration, name)
-    # c in /a/b is one state for both constants
-    assert len([s for s in configuration.reached if s.entries]) == 1
+    structure = Structure(outline([*etree.fromstring(b"<a><b><c/></b></a>").iter()]), Subtrees())
+    *_, line = automaton.lineages(("S",), structure)
+    assert len([s for s in line.states if s.spot]) == 1  # c in /a/b, for both constants
     for number in range(len(blocks)):
         automaton.remove(number)
     assert len(automaton) == 0
-    assert automaton.start(("S",)) is None
+    assert not automaton.reads(("S",))
 
 
 @pytest.mark.parametrize(
