@@ -34,6 +34,7 @@ from xscl.plangraph import Flow
 from xscl.registration import Registration
 from xscl.relations import Relations
 from xscl.retention import Retention
+from xscl.shapes import Shapes
 from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
@@ -95,7 +96,8 @@ class Assembly:
         self._reader = Reader(self._compile, self._documents.tree)
         self._position, self._told = self._store.numbers("position", "told")
         self._ledger = Ledger(self._store)
-        self._streams = Streams(self._store, self._subscriptions, self._compile)
+        shapes = Shapes(self._compile)
+        self._streams = Streams(self._store, self._subscriptions, self._compile, shapes.prepare)
         self._numbers = CompositeStreams(self._store)
         self._accepted: list[Accepted] = []
         self._results = 0  # matches of the push that was finished last
@@ -126,7 +128,7 @@ class Assembly:
             self._streams,
             self._numbers,
             self._network,
-            self._compile,
+            shapes,
         )
         self._registration.plan_again()
         self._readings = Readings(

@@ -33,7 +33,6 @@ from templates.joingraph import LEFT
 from templates.processor import FOUND, Processor
 from templates.registry import Placed, Registry
 from templates.relations import Pair
-from xscl.compile import CompiledQuery
 from xscl.composites import Composite, Composites, composite_of
 from xscl.documents import LEVELS, Accepted, Documents
 from xscl.operators.attributes import Attributes
@@ -43,6 +42,7 @@ from xscl.operators.leaves import Leaves, is_leaf
 from xscl.operators.record import Record, Records
 from xscl.operators.refine import Refine
 from xscl.operators.scan import XPathScan
+from xscl.outline import Outline
 from xscl.outlets import Outlet, Published, Publisher, Publishing, composite_in
 from xscl.overtime import FUNCTIONS_OVER_TIME
 from xscl.plangraph import Passed
@@ -131,6 +131,7 @@ class Network:
         self._scans: dict[str, Operator] = {}  # of streams that rows of R_T are joined over
         self._joined: Counter[str] = Counter()  # subscriptions that are such rows, by stream
         self._ordered: dict[str, None] = {}  # subscriptions with operators over time
+        self._nested = 0  # of these, those that read joins of the rows of another
         self._received: Counter[int] = Counter()  # subscriptions by their stream of results
         self._outlets: dict[int, Outlet] = {}
         self._publishers: dict[str, Publisher] = {}
@@ -162,7 +163,7 @@ class Network:
 
     # -- Subscriptions ---------------------------------------------------------------------
 
-    def plan(self, query: CompiledQuery, since: int, updates: bool) -> Planned:
+    def plan(self, query: Outline, since: int, updates: bool) -> Planned:
         """Put a query into the plan; `attach` lets a subscription read it."""
         return self.planner.plan(query, since, updates)
 
@@ -174,6 +175,7 @@ class Network:
         self._received[subscription.qid] += 1
         if planned.ordered:
             self._ordered[subscription.name] = None
+            self._nested += planned.nested
             self._entries.hold(_query(subscription.name), planned.held)
         if subscription.qid < 0:
             outlet = self._outlets.get(subscription.qid)
@@ -245,6 +247,7 @@ class Network:
             self._detach_row(subscription)
             return self._drop(self._registry.remove(subscription.qid))
         self._ordered.pop(subscription.name, None)
+        self._nested -= planned.nested
         self._entries.release(_query(subscription.name))
         if subscription.qid < 0:
             outlet = self._outlets[subscription.qid]
@@ -299,8 +302,7 @@ class Network:
 
     def set_prompt(self, prompt: bool) -> None:
         """Say whether some operator over time reads, in its epoch, what is made of another's."""
-        nested = any(self._planned[name].nested for name in self._ordered)
-        self.core.plan.batch.prompt = prompt or nested
+        self.core.plan.batch.prompt = prompt or self._nested > 0
 
     # -- Documents -------------------------------------------------------------------------
 
