@@ -39,6 +39,7 @@ from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
 from xscl.workers import Workers
+from xscl.xpath.image import Image
 
 WAITING = 2_000
 """Rows that wait to be written at most: they are made again from the queries after a kill."""
@@ -74,6 +75,7 @@ class Assembly:
         try:
             with self._store.telling(), paused():
                 self._load()
+                self._image.keep(self._network.automaton, self._registry.describe)
             self._settle()
         except BaseException:
             self._store.close()
@@ -99,6 +101,7 @@ class Assembly:
         shapes = Shapes(self._compile)
         self._streams = Streams(self._store, self._subscriptions, self._compile, shapes.prepare)
         self._numbers = CompositeStreams(self._store)
+        self._image = Image(self._store.image_path)
         self._accepted: list[Accepted] = []
         self._results = 0  # matches of the push that was finished last
         self._pushes = 0
@@ -112,6 +115,7 @@ class Assembly:
             self._streams.lateness,
             self._publish,
             self._streams.schema,
+            self._image,
         )
         self._forgetting = Forgetting(
             self._store,
@@ -152,6 +156,8 @@ class Assembly:
             if self._pages is not None:
                 self._pages.close()
                 self._pages = None
+            if self._pushed is not None:  # else a change has failed
+                self._image.keep(self._network.automaton, self._registry.describe)
             self._store.close()
             self._unsettle()
 

@@ -53,7 +53,7 @@ from xscl.rules import RULES
 from xscl.xpath.arrivals import Arrival
 from xscl.xpath.asking import ask
 from xscl.xpath.changes import Changes
-from xscl.xpath.nfa import Automaton
+from xscl.xpath.image import Image
 
 
 def _composite(text: str) -> Composite:
@@ -81,7 +81,7 @@ class Network:
 
     `number` gives the number of a stream of composites by its definition,
     `lateness` that of a stream of documents, `schema` what is known of its
-    attributes; `publish` makes documents of matches.
+    attributes; `publish` makes documents of matches; `image` is that of the automaton.
     """
 
     def __init__(
@@ -94,11 +94,13 @@ class Network:
         lateness: Callable[[str], int],
         publish: Callable[[Sequence[Published]], None],
         schema: Callable[[str], Schema | None],
+        image: Image,
     ) -> None:
         self._registry = registry
         self._documents = documents
         self._composites = composites
-        self.automaton = Automaton()
+        self._image = image
+        self.automaton = image.automaton()
         self.changes = Changes(lambda: map(registry.describe, self.automaton))
         self._leaves = Leaves(documents.tree)
         journal = Journal()
@@ -299,6 +301,10 @@ class Network:
         of_documents = [pair for pair in pairs if not is_leaf(pair)]
         ask(self.automaton, of_documents)
         self.changes.asked(of_documents)
+
+    def ask_again(self, pairs: Sequence[Pair]) -> None:
+        """Have the bindings of all pairs found after a restart, as far as they are not already."""
+        self.ask(self._image.missing(self.automaton, pairs))
 
     def set_prompt(self, prompt: bool) -> None:
         """Say whether some operator over time reads, in its epoch, what is made of another's."""

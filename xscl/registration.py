@@ -210,7 +210,7 @@ class Registration:
                 assert isinstance(outline, Outline), "what is plain is a row of R_T"
                 planned = self._network.plan(outline, subscription.since, subscription.updates)
                 self._network.attach(subscription, planned)
-        self._read_pairs()
+        self._network.ask_again(self._registry.take_changed())
         self.set_prompt()
         entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
         self._network.restore([(int(number), bytes(entry)) for number, entry in entries])

@@ -198,6 +198,11 @@ class Store:
                 *(self.path, VERSION, found, kept),
             )
 
+    @property
+    def image_path(self) -> Path | None:
+        """Where the image of stage 1 is, which saves a restart time (`xscl.xpath.image`)."""
+        return None if self.path is None else self.path.with_name(f"{self.path.name}.image")
+
     def seen(self) -> Seen:
         """Return which store this is, and how many commits were made."""
         ((store, commits),) = self.fetch(

@@ -41,6 +41,11 @@ class State:
         self.entries = 0
         self.configurations: list[Configuration] | None = None  # that it is in
 
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Return what stays in a file: not the configurations, which are of this process."""
+        kept = {name: getattr(self, name) for name in self.__slots__}
+        return None, kept | {"configurations": None}
+
 
 class Place:
     """One step of a pattern: a state, the conditions there, and the place of the step before.

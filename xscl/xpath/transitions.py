@@ -25,7 +25,7 @@ class Transitions:
         self._configurations: dict[tuple[frozenset[int], frozenset[int]], Configuration] = {}
         self._count = 0
         self._members = 0
-        self._states = 0
+        self.states = 0  # that are linked
         self._dead = 0  # states that are unlinked, and may be in configurations
 
     def edge(self, state: State, step: Step) -> tuple[State, bool]:
@@ -44,7 +44,7 @@ class Transitions:
             else:
                 state.children = edges
         edges[key] = target
-        self._states += 1
+        self.states += 1
         return target, True
 
     def unlink(self, state: State) -> None:
@@ -55,9 +55,9 @@ class Transitions:
         del edges[key_of(state.step.attribute, state.step.test)]
         if not edges and not state.step.descendant:
             state.parent.children = None
-        self._states -= 1
+        self.states -= 1
         self._dead += 1
-        if self._dead > self._states + DEAD_LIMIT:
+        if self._dead > self.states + DEAD_LIMIT:
             self._clear()
 
     def _outdate(self, state: State, descendant: bool, key: Key) -> None:
