@@ -272,9 +272,7 @@ class _Lowering:
         self.planned.placed.append(placed)
         graph = self._planner.registry.members[placed.template].template.graph
         names = tuple(
-            row.names[at]
-            for node, at in zip(graph.nodes, placed.order, strict=True)
-            if node.output
+            row.names[at] for node, at in zip(graph.nodes, placed.order, strict=True) if node.output
         )
         return placed, names
 

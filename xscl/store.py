@@ -230,7 +230,7 @@ class Store:
         """Commit what the block writes, or nothing of it."""
         connection = self.connection
         with self.telling():
-            connection.execute("BEGIN TRANSACTION")
+            connection.execute(self._parsed("BEGIN TRANSACTION"))
             try:
                 yield
                 reached("before_commit")
@@ -250,8 +250,9 @@ class Store:
             reached("after_commit")
             return
         with mark.lock:
-            ((commits,),) = connection.execute(self._parsed(_COUNT)).fetchall()
-            connection.execute("COMMIT")
+            counted = self._lending().execute_planned("counted", _COUNT)
+            ((commits,),) = counted.fetchall()
+            connection.execute(self._parsed("COMMIT"))
             reached("after_commit")
             try:
                 mark.write(commits)
@@ -272,11 +273,6 @@ class Store:
             self._lender = Lender(self.connection)
         self.expect_open()
         return self._lender
-
-    def append(self, table: str, row: Sequence[object]) -> None:
-        """Append one row, in the order of the table's columns."""
-        places = ", ".join("?" * len(row))
-        self.connection.execute(f"INSERT INTO {table} VALUES ({places})", row)
 
     def set_progress(self, **values: int) -> None:
         """Write some of the numbers that pushes change: columns of the one row of `progress`."""

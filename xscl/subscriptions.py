@@ -179,10 +179,7 @@ class Subscriptions:
 
     def save(self) -> None:
         """Write what was added since the last time."""
-        if len(self._new) == 1:  # a table of one row would take a third longer
-            self._store.append("state.subscription", _row(self._new[0]))
-        else:
-            self._store.insert("state.subscription", _table(self._new))
+        self._store.insert("state.subscription", _table(self._new))
         self._new.clear()
 
     def remove(self, name: str) -> None:

@@ -31,6 +31,8 @@ QUERIES = {
     "silence": ("S//a->x NOT FOLLOWED BY{x = y, 3 ms} P//k->y PUBLISH Q", "xscl"),
     "or": ("S//a->x JOIN{x = y OR x = 'a', 5 ms} Q//*->y", "xscl"),
 }
+
+
 @pytest.fixture(scope="module", autouse=True)
 def images() -> Iterator[None]:
     """Have every engine leave the image of its automaton, which only large ones do."""

@@ -334,7 +334,9 @@ class Automaton:
         self._roots, self._entries, self._questions, self._conditions, *rest = state
         self._kept_conditions, self._transitions.states, spots = rest
         for spot in spots:
-            spot.places = {tuple(map(id, place.conditions)): place for place in spot.places.values()}
+            spot.places = {
+                tuple(map(id, place.conditions)): place for place in spot.places.values()
+            }
 
     # -- Running ---------------------------------------------------------------------------
 
