@@ -42,8 +42,8 @@ from xscl.operators.leaves import Leaves, is_leaf
 from xscl.operators.record import Record, Records
 from xscl.operators.refine import Refine
 from xscl.operators.scan import XPathScan
-from xscl.outline import Outline
 from xscl.outlets import Outlet, Published, Publisher, Publishing, composite_in
+from xscl.outline import Outline
 from xscl.overtime import FUNCTIONS_OVER_TIME
 from xscl.plangraph import Passed
 from xscl.planner import Planned, Planner

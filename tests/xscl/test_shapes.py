@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.whole.strategies import (
+    Case,
+    chains,
+    functions,
+    mixes,
+    ordered,
+    published,
+    residuals,
+)
 from xscl.compile import CompiledQuery, compile_query
 from xscl.errors import QueryError
 from xscl.language.constants import MOST, marks, split
@@ -27,10 +36,10 @@ FORMS = (
     'S//a[./d->x] JOIN{{x = y AND x < {n} AND y != "{0}", 3}} T//a->y',
     'S//a[./b = "{0}"][./d->x] JOIN{{x = y, 3}} T//a->y PUBLISH p',
     # chains, composites and their leaves, OR, what is left of predicates, operators over time
-    'S//a[./b = "{0}"]->x JOIN{{x = y, 3}} T//a[./b > {n}]->y JOIN{{y = z AND z != "{1}", 9}} T//c->z',
-    '(S//a[./b = "{0}"]->x JOIN{{x = y, 3}} T//a->y) JOIN{{x = z AND y = w, 3}} (S//c->z NEXT T//d->w)',
+    'S//a[. = "{0}"]->x JOIN{{x=y, 3}} T//a[. > {n}]->y JOIN{{y=z AND z != "{1}", 9}} T//c->z',
+    '(S//a[. = "{0}"]->x JOIN{{x=y, 3}} T//a->y) JOIN{{x=z AND y=w, 3}} (S//c->z NEXT T//d->w)',
     'S//a[./b = "{0}"]->x JOIN{{x = y AND x < y + {n} OR x != "{1}", 3}} T//a[./c = {m}]->y',
-    'S//a->x JOIN{{x = y AND (x < y * {n} OR y > {m} * x OR not(x = "{0}")), 3}} T//a[. = "{1}"]->y',
+    'S//a->x JOIN{{x = y AND (x < y * {n} OR y > {m} * x OR not(x = "{0}")), 3}} T//a[.="{1}"]->y',
     'S//a[./b = "{0}"]->x NEXT{{x = y AND y > {n} AND contains(x, "{1}")}} S//a[./b = "{2}"]->y',
     'S//a[./b = {n}]->x NOT FOLLOWED BY{{x = y AND y != "{0}", 3 d}} S//a[./b = "{1}"]->y',
     'S//a[./b = "{0}"]->x FOLLOWED BY{{x = y AND y > {n}, 3}} T//a[./b != "{1}"]->y ELSE',
@@ -84,6 +93,21 @@ def test_a_shape_gives_what_the_query_itself_gives(
         text = filled(form, values)
         alone = compile_query(text)
         assert shapes.prepare(text) == registrable(alone)
+
+
+@examples(12)
+@given(st.one_of(chains(), residuals(), functions(), ordered(), mixes(), published()))
+def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
+    for query in (one.query.text() for one in case.subscriptions):
+        found = split(query)
+        assert found is not None
+        shape, given_ = found
+        event(f"of {min(len(given_), 3)} constants")
+        shapes = Shapes(compile_query)
+        for more in (100, 200):
+            changed = [f"o{more}{c}" if isinstance(c, str) else c + more for c in given_]
+            shapes.prepare(shape.text(changed))
+        assert shapes.prepare(query) == registrable(compile_query(query))
 
 
 def test_a_shape_is_compiled_with_its_second_query() -> None:
