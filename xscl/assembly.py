@@ -184,6 +184,7 @@ class Assembly:
 
     def _recover(self, error: BaseException) -> None:
         """Make what is in memory as the store is again; an engine that cannot is closed."""
+        self._pushed = None
         self._unsettle()
         self._workers.close()
         try:
