@@ -74,7 +74,7 @@ Registrable: TypeAlias = "Plain | Outline"
 Fill: TypeAlias = "Callable[[Sequence[Constant]], Registrable]"
 
 MOST = 50_000
-"""Shapes that are kept, of some 4 kB each."""
+"""Shapes that are kept: of some 3 to 7 kB each while one query has it, then of 9 to 16 kB."""
 
 
 @dataclass(frozen=True, slots=True)

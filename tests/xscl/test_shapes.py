@@ -7,8 +7,8 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from tests.examples import examples
+from tests.whole.queries import Case
 from tests.whole.strategies import (
-    Case,
     chains,
     functions,
     mixes,

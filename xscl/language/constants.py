@@ -181,17 +181,18 @@ class _Fillers:
         self, parts: Sequence[object], made: Callable[[list[object]], object]
     ) -> _Filler | None:
         found = [(at, self.of(part)) for at, part in enumerate(parts)]
-        inner = [(at, each) for at, each in found if each is not None]
-        if not inner:
+        fills = tuple((at, each.fill) for at, each in found if each is not None)
+        if not fills:
             return None
 
-        def fill(constants: Sequence[Constant]) -> object:
+        def filled(constants: Sequence[Constant]) -> object:
             values = list(parts)
-            for at, each in inner:
-                values[at] = each.fill(constants)
+            for at, fill in fills:
+                values[at] = fill(constants)
             return made(values)
 
-        return _Filler(fill, frozenset().union(*(each.places for _, each in inner)))
+        places = (each.places for _, each in found if each is not None)
+        return _Filler(filled, frozenset().union(*places))
 
 
 def _printed(constant: Constant) -> str:

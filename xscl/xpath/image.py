@@ -44,14 +44,17 @@ class Image:
 
     def automaton(self) -> Automaton:
         """Return the automaton; where there is no image, or it cannot be used, an empty one."""
+        if self._path is None:
+            return Automaton()
         try:
-            data = b"" if self._path is None else self._path.read_bytes()
+            with self._path.open("rb") as file:
+                digest, data = file.read(_SIZE), file.read()
         except OSError:
-            data = b""
-        if _digest(data[_SIZE:]) != data[:_SIZE]:
+            return Automaton()
+        if digest != _digest(data):
             return Automaton()
         automaton: Automaton
-        automaton, self._known = _Unpickler(io.BytesIO(data[_SIZE:])).load()
+        automaton, self._known = _Unpickler(io.BytesIO(data)).load()
         return automaton
 
     def missing(self, automaton: Automaton, pairs: Sequence[Pair]) -> list[Pair]:

@@ -11,10 +11,10 @@ import pytest
 
 from feeds.documents import Document
 from templates.relations import Pair
-from xscl import network
 from xscl.engine import Engine
 from xscl.match import Match
 from xscl.xpath import image
+from xscl.xpath.asking import ask
 from xscl.xpath.image import Image
 from xscl.xpath.nfa import Automaton
 
@@ -54,13 +54,12 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return how many pairs automata are asked for, each time."""
     counts: list[int] = []
-    ask = network.ask
 
     def counting(automaton: Automaton, pairs: Sequence[Pair]) -> None:
         counts.append(len(pairs))
         ask(automaton, pairs)
 
-    monkeypatch.setattr(network, "ask", counting)
+    monkeypatch.setattr("xscl.network.ask", counting)
     return counts
 
 
@@ -137,6 +136,8 @@ def test_a_damaged_image_is_left(damage: str, tmp_path: Path, asked: list[int]) 
             file.write_bytes(data[:999] + bytes([data[999] ^ 1]) + data[1000:])
         case "a directory":
             file.mkdir()
+        case _:
+            assert damage == "gone"
     asked.clear()
     with Engine(path) as engine:
         pairs = len(engine._network.automaton)
