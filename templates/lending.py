@@ -44,6 +44,7 @@ class Lender:
         self._connection = connection
         self._holders: dict[str, _Holder] = {}
         self._executed: dict[str, int] = {}  # how often each planned statement was
+        self._parsed: dict[str, duckdb.Statement] = {}  # what executes it
 
     def lend(self, name: str, table: pa.Table) -> None:
         """Let a name stand for the rows of a table from now on."""
@@ -70,11 +71,11 @@ class Lender:
         self.lend(name, rows)
         insert = f"INSERT INTO {table} SELECT * FROM {name}"
         if name in self._holders:
-            self._execute_planned(name, insert)
+            self.execute_planned(name, insert)
         else:
             self._connection.execute(insert)
 
-    def _execute_planned(self, name: str, statement: str) -> None:
+    def execute_planned(self, name: str, statement: str) -> duckdb.DuckDBPyConnection:
         """Execute a statement by the plan that is kept under a name.
 
         After a change of the catalog DuckDB makes another plan each time, and does not keep it.
@@ -83,8 +84,10 @@ class Lender:
         executed = self._executed.get(name, 0)
         if not executed % PLANNED_FOR:
             self._connection.execute(f"PREPARE {name} AS {statement}")
-        self._connection.execute(f"EXECUTE {name}")
+        if name not in self._parsed:
+            (self._parsed[name],) = self._connection.extract_statements(f"EXECUTE {name}")
         self._executed[name] = executed + 1
+        return self._connection.execute(self._parsed[name])
 
     def among(self, numbers: npt.NDArray[Any]) -> str:
         """Return SQL for some numbers, to be put in brackets after IN."""

@@ -35,11 +35,13 @@ from xscl.plangraph import Flow
 from xscl.registration import Registration
 from xscl.relations import Relations
 from xscl.retention import Retention
+from xscl.shapes import Shapes
 from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
 from xscl.workers import Workers
 from xscl.xpath.arrivals import Arrivals
+from xscl.xpath.image import Image
 
 _log = logging.getLogger(__name__)
 
@@ -77,6 +79,7 @@ class Assembly:
         try:
             with self._store.telling(), paused():
                 self._load()
+                self._image.keep(self._network.automaton, self._registry.describe)
             self._settle()
         except BaseException:
             self._store.close()
@@ -99,9 +102,11 @@ class Assembly:
         self._reader = Reader(self._compile, self._documents.tree)
         self._position, self._told = self._store.numbers("position", "told")
         self._ledger = Ledger(self._store)
-        self._streams = Streams(self._store, self._subscriptions, self._compile)
+        shapes = Shapes(self._compile)
+        self._streams = Streams(self._store, self._subscriptions, self._compile, shapes.prepare)
         self._numbers = CompositeStreams(self._store)
         self._accepted: list[Arrivals] = []
+        self._image = Image(self._store.image_path)
         self._results = 0  # matches of the push that was finished last
         self._pushes = 0
         self._flow = Flow()
@@ -114,6 +119,7 @@ class Assembly:
             self._streams.lateness,
             self._publish,
             self._streams.schema,
+            self._image,
         )
         self._forgetting = Forgetting(
             self._store,
@@ -130,7 +136,7 @@ class Assembly:
             self._streams,
             self._numbers,
             self._network,
-            self._compile,
+            shapes,
         )
         self._registration.plan_again()
         self._readings = Readings(
@@ -156,6 +162,8 @@ class Assembly:
                 self._pages = None
             if self._store.path is not None and self._registry.waiting:
                 self._write_last()
+            if self._pushed is not None:  # else a change has failed
+                self._image.keep(self._network.automaton, self._registry.describe)
             self._store.close()
             self._unsettle()
 
@@ -197,6 +205,7 @@ class Assembly:
 
     def _recover(self, error: BaseException) -> None:
         """Make what is in memory as the store is again; an engine that cannot is closed."""
+        self._pushed = None
         self._unsettle()
         self._workers.close()
         try:

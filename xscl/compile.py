@@ -8,8 +8,7 @@ with one side.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
 from typing import TypeAlias, assert_never
@@ -29,8 +28,7 @@ from xscl.language.normalform import (
     normalise,
 )
 from xscl.language.parser import parse
-from xscl.language.scope import variables, with_leaves
-from xscl.language.syntax import Block, Exists, Operand, Predicate, Step, VariablePath
+from xscl.language.syntax import Block, Exists, Operand, Predicate, Step
 from xscl.language.unparse import unparse
 from xscl.language.valuejoin import Disjunct
 from xscl.xpath.pattern import Pattern, pattern
@@ -143,18 +141,10 @@ class CompiledJoin:
         local = frozenset(self._local(side))
         return tuple(unparse(found.definition(number, local)) for number in sorted(local))
 
-    def leaf_definitions(self, side: int, stream: int, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the definitions of the minor's nodes on a composite's side.
-
-        `stream` is the number of the composite stream, `names` are the variables of its rows.
-        """
-        found: list[str] = []
-        for number in self._local(side):
-            if not number:
-                found.append(composite_root(stream))
-            else:
-                found.append(composite_leaf(stream, self.sides[side].leaves[number - 1][1], names))
-        return tuple(found)
+    def leaves(self, side: int) -> tuple[Operand | None, ...]:
+        """Return what the minor's nodes on a composite's side stand for, None for its root."""
+        leaves = self.sides[side].leaves
+        return tuple(leaves[number - 1][1] if number else None for number in self._local(side))
 
     def _local(self, side: int) -> list[int]:
         places = [self.place(number) for number in self.kept]
@@ -239,23 +229,6 @@ def _compiled(source: str) -> CompiledQuery:
         _refuse_impossible(block.steps, source)
     patterns = tuple(pattern(block) for block in normal.blocks)
     return CompiledQuery(source, normal, patterns, _Compiler(normal, source).part(normal.form))
-
-
-def composite_root(stream: int) -> str:
-    """Return the definition of a composite stream's root."""
-    return f"#{stream}"
-
-
-def composite_leaf(stream: int, operand: Operand, names: Sequence[str]) -> str:
-    """Return the definition of a leaf: its operand at the variable of a position."""
-    found = variables(operand)
-    position = names.index(found[0]) if found else 0
-    here = with_leaves(operand, _here)
-    return f"#{stream}/{position} | {unparse(here)}"
-
-
-def _here(leaf: Operand) -> Operand:
-    return replace(leaf, variable="") if isinstance(leaf, VariablePath) else leaf
 
 
 class _Compiler:

@@ -33,7 +33,6 @@ from templates.joingraph import LEFT
 from templates.processor import FOUND, Processor
 from templates.registry import Placed, Registry
 from templates.relations import Pair
-from xscl.compile import CompiledQuery
 from xscl.composites import Composite, Composites, composite_of
 from xscl.documents import LEVELS, Documents
 from xscl.operators.attributes import Attributes
@@ -44,6 +43,7 @@ from xscl.operators.record import Record, Records
 from xscl.operators.refine import Refine
 from xscl.operators.scan import XPathScan
 from xscl.outlets import Outlet, Published, Publisher, Publishing, composite_in
+from xscl.outline import Outline
 from xscl.overtime import FUNCTIONS_OVER_TIME
 from xscl.plangraph import Passed
 from xscl.planner import Planned, Planner
@@ -53,7 +53,7 @@ from xscl.rules import RULES
 from xscl.xpath.arrivals import Arrival, Arrivals
 from xscl.xpath.asking import ask
 from xscl.xpath.changes import Changes
-from xscl.xpath.nfa import Automaton
+from xscl.xpath.image import Image
 
 
 def _composite(text: str) -> Composite:
@@ -81,7 +81,7 @@ class Network:
 
     `number` gives the number of a stream of composites by its definition,
     `lateness` that of a stream of documents, `schema` what is known of its
-    attributes; `publish` makes documents of matches.
+    attributes; `publish` makes documents of matches; `image` is that of the automaton.
     """
 
     def __init__(
@@ -94,11 +94,13 @@ class Network:
         lateness: Callable[[str], int],
         publish: Callable[[Sequence[Published]], None],
         schema: Callable[[str], Schema | None],
+        image: Image,
     ) -> None:
         self._registry = registry
         self._documents = documents
         self._composites = composites
-        self.automaton = Automaton()
+        self._image = image
+        self.automaton = image.automaton()
         self.changes = Changes(lambda: map(registry.describe, self.automaton))
         self._leaves = Leaves(documents.tree)
         journal = Journal()
@@ -131,6 +133,7 @@ class Network:
         self._scans: dict[str, Operator] = {}  # of streams that rows of R_T are joined over
         self._joined: Counter[str] = Counter()  # subscriptions that are such rows, by stream
         self._ordered: dict[str, None] = {}  # subscriptions with operators over time
+        self._nested = 0  # of these, those that read joins of the rows of another
         self._received: Counter[int] = Counter()  # subscriptions by their stream of results
         self._outlets: dict[int, Outlet] = {}
         self._publishers: dict[str, Publisher] = {}
@@ -163,7 +166,7 @@ class Network:
 
     # -- Subscriptions ---------------------------------------------------------------------
 
-    def plan(self, query: CompiledQuery, since: int, updates: bool) -> Planned:
+    def plan(self, query: Outline, since: int, updates: bool) -> Planned:
         """Put a query into the plan; `attach` lets a subscription read it."""
         return self.planner.plan(query, since, updates)
 
@@ -175,6 +178,7 @@ class Network:
         self._received[subscription.qid] += 1
         if planned.ordered:
             self._ordered[subscription.name] = None
+            self._nested += planned.nested
             self._entries.hold(_query(subscription.name), planned.held)
         if subscription.qid < 0:
             outlet = self._outlets.get(subscription.qid)
@@ -246,6 +250,7 @@ class Network:
             self._detach_row(subscription)
             return self._drop(self._registry.remove(subscription.qid))
         self._ordered.pop(subscription.name, None)
+        self._nested -= planned.nested
         self._entries.release(_query(subscription.name))
         if subscription.qid < 0:
             outlet = self._outlets[subscription.qid]
@@ -298,10 +303,13 @@ class Network:
         ask(self.automaton, of_documents)
         self.changes.asked(of_documents)
 
+    def ask_again(self, pairs: Sequence[Pair]) -> None:
+        """Have the bindings of all pairs found after a restart, as far as they are not already."""
+        self.ask(self._image.missing(self.automaton, pairs))
+
     def set_prompt(self, prompt: bool) -> None:
         """Say whether some operator over time reads, in its epoch, what is made of another's."""
-        nested = any(self._planned[name].nested for name in self._ordered)
-        self.core.plan.batch.prompt = prompt or nested
+        self.core.plan.batch.prompt = prompt or self._nested > 0
 
     # -- Documents -------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""From compiled queries to operators of the one plan.
+"""From outlines of queries to operators of the one plan.
 
 A block or a join becomes an `xpath_scan` for each side that is a block and a
 `template_join` for each disjunct; what is left of the predicate is a `refine`
@@ -24,15 +24,7 @@ from cep_core.plan import Plan
 from cep_core.planning import wanted
 from cep_core.steps import Reference, Step, steps_of
 from templates.registry import Placed, Registry
-from xscl.compile import (
-    CompiledJoin,
-    CompiledQuery,
-    JoinedParts,
-    Part,
-    Timed,
-    Witnessed,
-    too_deep,
-)
+from xscl.compile import too_deep
 from xscl.language.normalform import Folded
 from xscl.language.scope import with_leaves, with_operands
 from xscl.language.syntax import Operand, Predicate, VariablePath
@@ -41,6 +33,7 @@ from xscl.operators.attributes import Attributed, Kind
 from xscl.operators.collect import Collected
 from xscl.operators.joins import JoinDefinition
 from xscl.operators.refine import Refinement
+from xscl.outline import Joined, Outline, Outlined, OverTime, Read, Row
 from xscl.overtime import LEFT as LEFT_INPUT
 from xscl.overtime import RIGHT as RIGHT_INPUT
 from xscl.overtime import Timing, timing
@@ -108,7 +101,7 @@ class Planner:
         self.lateness = lateness
         self.steps = lru_cache(maxsize=10_000)(self._steps)
 
-    def plan(self, query: CompiledQuery, since: int, updates: bool) -> Planned:
+    def plan(self, query: Outline, since: int, updates: bool) -> Planned:
         """Put a query into the plan.  It sees documents that arrive from `since` on."""
         lowering = _Lowering(self, query, since, updates)
         try:
@@ -180,7 +173,7 @@ class Planner:
 class _Lowering:
     """One query on its way into the plan."""
 
-    def __init__(self, planner: Planner, query: CompiledQuery, since: int, updates: bool) -> None:
+    def __init__(self, planner: Planner, query: Outline, since: int, updates: bool) -> None:
         self.planned = Planned()
         self._planner = planner
         self._query = query
@@ -188,27 +181,27 @@ class _Lowering:
         self._updates = updates
         self._lane = 0
 
-    def lower(self, part: Part) -> Lowered:
+    def lower(self, part: Outlined) -> Lowered:
         """Return a part of the query in the plan."""
         match part:
-            case Witnessed():
-                return self._witnessed(part)
-            case JoinedParts():
+            case Read():
+                return self._read(part)
+            case Joined():
                 return self._joined(part)
-            case Timed():
+            case OverTime():
                 return self._timed(part)
             case _:
                 assert_never(part)
 
     # -- Joins -----------------------------------------------------------------------------
 
-    def _witnessed(self, part: Witnessed) -> Lowered:
-        placed, names = self._place(part.join, (part.component,), 0)
+    def _read(self, part: Read) -> Lowered:
+        placed, names = self._place(part.row, (part.component,), 0)
         stream = self._planner.source(self._stream(part.component))
         operator = self._planner.join(self.planned, placed, [stream], (None,))
         return Lowered(operator, placed.qid, (part.component,), names, plain=True)
 
-    def _joined(self, part: JoinedParts) -> Lowered:
+    def _joined(self, part: Joined) -> Lowered:
         sides = [
             side if isinstance(side, int) else self.lower(side) for side in (part.left, part.right)
         ]
@@ -226,20 +219,20 @@ class _Lowering:
         waits = any(not isinstance(side, int) and side.waits for side in sides)
         late = self._lateness(part.left, part.right)
         found: list[tuple[Operator, Placed, tuple[str, ...]]] = []
-        for join in part.disjuncts:
-            placed, own = self._place(join, sides, late)
+        for row in part.rows:
+            placed, own = self._place(row, sides, late)
             names = _in_order(sides, own, self._query)
             operator = self._planner.join(self.planned, placed, inputs, streams)
             found.append((operator, placed, names))
         operator, placed, names = found[0]
-        if len(found) == 1 and part.disjuncts[0].residual is None:
+        if len(found) == 1 and part.rows[0].residual is None:
             plain = all(isinstance(side, int) for side in sides)
             return Lowered(operator, placed.qid, covered, names, values, waits, plain)
         return self._refined(part, found, covered, values, waits)
 
     def _refined(
         self,
-        part: JoinedParts,
+        part: Joined,
         found: list[tuple[Operator, Placed, tuple[str, ...]]],
         covered: tuple[int, ...],
         values: tuple[str, ...],
@@ -250,9 +243,9 @@ class _Lowering:
         definition = tuple(
             Refinement(
                 tuple(names.index(name) for name in nodes),
-                None if join.residual is None else _positioned(join.residual, positions),
+                None if row.residual is None else _positioned(row.residual, positions),
             )
-            for join, (_, _, names) in zip(part.disjuncts, found, strict=True)
+            for row, (_, _, names) in zip(part.rows, found, strict=True)
         )
         asked = Wanted("refine", definition, tuple(one for one, _, _ in found), width=1)
         operator = self._planner.insert(self.planned, asked)
@@ -264,29 +257,22 @@ class _Lowering:
         return Lowered(operator, number, covered, nodes, values, waits)
 
     def _place(
-        self, join: CompiledJoin, sides: Sequence[int | Lowered], lateness: int
+        self, row: Row, sides: Sequence[int | Lowered], lateness: int
     ) -> tuple[Placed, tuple[str, ...]]:
-        """Register a join; return its row, and the output variables in the row's order."""
+        """Register a join; return its place in R_T, and the output variables in its order."""
         definitions: list[str] = []
         for side, source in enumerate(sides):
             if isinstance(source, int):
-                definitions.extend(join.block_definitions(side))
+                definitions.extend(row.definitions[side])
             else:
-                definitions.extend(join.leaf_definitions(side, source.number, source.names))
+                definitions.extend(row.composite_definitions(side, source.number, source.names))
         placed = self._planner.registry.add(
-            join.reduced,
-            definitions,
-            join.operator or "FOLLOWED BY",
-            join.window,
-            lateness,
-            apart=join.apart,
+            row.reduced, definitions, row.operator, row.window, lateness, apart=row.apart
         )
         self.planned.placed.append(placed)
         graph = self._planner.registry.members[placed.template].template.graph
         names = tuple(
-            join.variable(join.kept[at]) or ""
-            for node, at in zip(graph.nodes, placed.order, strict=True)
-            if node.output
+            row.names[at] for node, at in zip(graph.nodes, placed.order, strict=True) if node.output
         )
         return placed, names
 
@@ -296,30 +282,28 @@ class _Lowering:
         return number
 
     def _stream(self, component: int) -> str:
-        return self._query.normal.blocks[component].stream
+        return self._query.blocks[component]
 
-    def _lateness(self, *parts: Part | int) -> int:
+    def _lateness(self, *parts: Outlined | int) -> int:
         """Return the largest lateness of the streams that some parts read."""
         found = [0]
         for part in parts:
             match part:
-                case int():
-                    found.append(self._planner.lateness(self._stream(part)))
-                case Witnessed(component):
+                case int(component) | Read(component):
                     found.append(self._planner.lateness(self._stream(component)))
-                case JoinedParts(left, right):
+                case Joined(left, right) | OverTime(_, left, right):
                     found.append(self._lateness(left, right))
-                case Timed(_, left, right):
-                    found.append(self._lateness(left, right))
+                case _:
+                    assert_never(part)
         return max(found)
 
     # -- Operators over time ---------------------------------------------------------------
 
-    def _timed(self, part: Timed) -> Lowered:
+    def _timed(self, part: OverTime) -> Lowered:
         left, right = self.lower(part.left), self.lower(part.right)
         self.planned.ordered = True
         self.planned.nested |= any(
-            one.waits and not isinstance(below, Timed)
+            one.waits and not isinstance(below, OverTime)
             for one, below in ((left, part.left), (right, part.right))
         )
         made = timing(part.form, left.names, right.names, versions=self._updates)
@@ -353,7 +337,7 @@ class _Lowering:
         )
 
     def _collected(
-        self, part: Timed, left: Lowered, right: Lowered, made: Timing, operator: Operator
+        self, part: OverTime, left: Lowered, right: Lowered, made: Timing, operator: Operator
     ) -> Lowered:
         sides = (left, right)[: len(made.parts)]
         layout = Collected(
@@ -383,20 +367,20 @@ class _Lowering:
         return f"{lane} {asked.since} {self._updates}"
 
 
-def _definition(part: Timed, left: Lowered, right: Lowered, made: Timing, bound: str) -> str:
+def _definition(part: OverTime, left: Lowered, right: Lowered, made: Timing, bound: str) -> str:
     literals = " ".join(map(repr, made.literals))
     inputs = f"{left.number} {made.left} {right.number} {made.right}"
     return f"{type(part.form).__name__} {inputs} {made.node!r} {literals} {bound}"
 
 
 def _in_order(
-    sides: Sequence[int | Lowered], own: tuple[str, ...], query: CompiledQuery
+    sides: Sequence[int | Lowered], own: tuple[str, ...], query: Outline
 ) -> tuple[str, ...]:
     """Return the variables of a join's composites: a row has those of its blocks only."""
     names: list[str] = []
     for side in sides:
         if isinstance(side, int):
-            names.extend(name for name in own if query.normal.places[name] == side)
+            names.extend(name for name in own if query.places[name] == side)
         else:
             names.extend(side.nodes)
     return tuple(names)

@@ -7,17 +7,17 @@ memory from the store if it fails.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from cep_core.queries import Query
 from templates.processor import Processor
 from templates.registry import Placed, Registry
-from xscl.compile import CompiledQuery
 from xscl.compositestreams import CompositeStreams
 from xscl.errors import StoreError, XsclError
 from xscl.network import Network
+from xscl.outline import Outline
 from xscl.relational import LANGUAGES
 from xscl.results import XSCL
 from xscl.shapes import Plain, Registrable, Shapes
@@ -38,7 +38,7 @@ class Registration:
         streams: Streams,
         numbers: CompositeStreams,
         network: Network,
-        compile_: Callable[[str], CompiledQuery],
+        shapes: Shapes,
     ) -> None:
         self._store = store
         self._registry = registry
@@ -47,8 +47,7 @@ class Registration:
         self._streams = streams
         self._numbers = numbers
         self._network = network
-        self._compile = compile_
-        self._shapes = Shapes(compile_)
+        self._shapes = shapes
 
     # -- Before any change -----------------------------------------------------------------
 
@@ -80,8 +79,8 @@ class Registration:
         return query
 
     def _refuse_later(self, query: Registrable) -> None:
-        if isinstance(query, CompiledQuery) and query.publish is not None:
-            self._streams.refuse_later(query.publish, self._streams.lateness_of(query))
+        if isinstance(query, Outline) and query.publish is not None:
+            self._streams.refuse_later(query.publish, query.lateness(self._streams.lateness))
 
     def planned(self, name: str, text: str, language: str, updates: bool, since: int) -> Query:
         """Return a relational query; it sees events that arrive from `since` on."""
@@ -148,7 +147,7 @@ class Registration:
             qid=qid,
         )
 
-    def _register_planned(self, name: str, query: CompiledQuery, updates: bool, since: int) -> None:
+    def _register_planned(self, name: str, query: Outline, updates: bool, since: int) -> None:
         self._refuse_later(query)  # readers may have come with it
         planned = self._network.plan(query, since, updates)
         added = self._subscriptions.add(name, query, planned, since=since, updates=updates)
@@ -207,10 +206,11 @@ class Registration:
             elif subscription.template:
                 self._network.attach_row(subscription)
             else:
-                compiled = self._compile(subscription.query)
-                planned = self._network.plan(compiled, subscription.since, subscription.updates)
+                outline = self._shapes.prepare(subscription.query)
+                assert isinstance(outline, Outline), "what is plain is a row of R_T"
+                planned = self._network.plan(outline, subscription.since, subscription.updates)
                 self._network.attach(subscription, planned)
-        self._read_pairs()
+        self._network.ask_again(self._registry.take_changed())
         self.set_prompt()
         entries = self._store.fetch("SELECT number, entry FROM state.core ORDER BY number")
         self._network.restore([(int(number), bytes(entry)) for number, entry in entries])

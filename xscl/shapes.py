@@ -1,29 +1,30 @@
 """Shapes of queries: thousands differ in constants only, and are compiled once.
 
-A query that is one join of blocks, or one block, is `Plain`: registering it
-takes its join graph and the definitions of its variables, not its tree.  Those
-of a shape are the same but for the constants in the definitions, so they are
-compiled once, with marks in place of the constants.
+What is registered of a query is its outline (`xscl.outline`).  A query that is one join of blocks,
+or one block, is `Plain`: that takes its join graph and the definitions of its variables.  Of the
+queries of one shape all this is the same but for the constants in it, so it is worked out once,
+with marks in place of the constants.
 
 The one thing that a constant may change is the order in which conditions are
 printed.  So a shape is compiled twice, with marks in the one order and in the
-other; if the definitions differ by more than the marks, or are not those of
-the first query itself, every query of the shape is compiled for itself.  All this
+other; if the two differ by more than the marks, or do not give the first query
+itself, every query of the shape is compiled for itself.  All this
 is done when a second query of the shape comes: of many there is but one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeAlias
 
 from templates.joingraph import JoinGraph
-from xscl.compile import CompiledJoin, CompiledQuery, JoinedParts, Witnessed
+from xscl.compile import CompiledJoin, CompiledQuery, JoinedParts, Witnessed, too_deep
 from xscl.errors import XsclError
-from xscl.language.constants import Constant, Shape, cut, joined, marks, split
+from xscl.language.constants import Constant, Shape, filler, marks, split
 from xscl.language.limits import refuse_characters
-from xscl.language.unparse import literal
+from xscl.outline import Outline, outline
 
 Variable = tuple[int, str]
 
@@ -69,12 +70,11 @@ class Plain:
         return
 
 
-Registrable = Plain | CompiledQuery
-Texts = Callable[[Sequence[str]], tuple[str, ...]]
-Learnt = tuple[PlainShape, Texts]
+Registrable: TypeAlias = "Plain | Outline"
+Fill: TypeAlias = "Callable[[Sequence[Constant]], Registrable]"
 
 MOST = 50_000
-"""Shapes that are kept, of some 4 kB each."""
+"""Shapes that are kept: of some 3 to 7 kB each while one query has it, then of 9 to 16 kB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class First:
     """The only query of its shape so far, and its constants."""
 
     constants: Sequence[Constant]
-    query: Plain
+    query: Registrable
 
 
 class Shapes:
@@ -91,7 +91,7 @@ class Shapes:
     def __init__(self, compile_: Callable[[str], CompiledQuery], most: int = MOST) -> None:
         self._compile = compile_
         self._most = most
-        self._shapes: dict[Shape, First | Learnt | None] = {}  # that of the longest ago first
+        self._shapes: dict[Shape, First | Fill | None] = {}  # that of the longest ago first
 
     def prepare(self, source: str) -> Registrable:
         """Return a query ready to be registered; raises QueryError."""
@@ -102,7 +102,7 @@ class Shapes:
         shape, constants = found
         if shape not in self._shapes:
             whole = self._alone(source)
-            self._keep(shape, First(constants, whole) if isinstance(whole, Plain) else None)
+            self._keep(shape, First(constants, whole))
             return whole
         known = self._shapes.pop(shape)
         if isinstance(known, First):
@@ -110,61 +110,42 @@ class Shapes:
         self._keep(shape, known)
         if known is None:
             return self._alone(source)
-        common, texts = known
-        return Plain(source, common, texts([_printed(constant) for constant in constants]))
+        try:
+            return replace(known(constants), source=source)
+        except RecursionError:
+            raise too_deep(source) from None
 
-    def _keep(self, shape: Shape, learnt: First | Learnt | None) -> None:
+    def _keep(self, shape: Shape, learnt: First | Fill | None) -> None:
         """Keep what is known of a shape; the one that was asked for longest ago leaves."""
         if len(self._shapes) >= self._most:
             del self._shapes[next(iter(self._shapes))]
         self._shapes[shape] = learnt
 
     def _alone(self, source: str) -> Registrable:
-        compiled = self._compile(source)
-        return plain(compiled) or compiled
+        return registrable(self._compile(source))
 
-    def _learnt(self, shape: Shape, constants: Sequence[Constant], whole: Plain) -> Learnt | None:
-        """Return what queries of a shape have in common, if nothing else depends on constants."""
+    def _learnt(
+        self, shape: Shape, constants: Sequence[Constant], whole: Registrable
+    ) -> Fill | None:
+        """Return what makes the queries of a shape, if nothing else depends on constants."""
+        whole = replace(whole, source="")
         if not constants:
-            return whole.shape, lambda _: whole.definitions
-        sides = []
-        for first in (True, False):
-            marked = marks(shape, first=first)
-            try:
-                made = self._alone(shape.text(marked))
-            except XsclError:
-                return None
-            if not isinstance(made, Plain) or made.shape != whole.shape:
-                return None
-            sides.append(_cut(made.definitions, marked))
-        texts = _filled(sides[0])
-        if sides[0] != sides[1] or texts([_printed(one) for one in constants]) != whole.definitions:
+            return lambda _: whole
+        first, last = (marks(shape, first=first) for first in (True, False))
+        try:
+            one, other = (
+                replace(self._alone(shape.text(marked)), source="") for marked in (first, last)
+            )
+            fill: Fill = filler(one, first, printed=True)
+            same = fill(last) == other and fill(constants) == whole
+        except (XsclError, RecursionError):
             return None
-        return whole.shape, texts
+        return fill if same else None
 
 
-_Cut = tuple[tuple[tuple[str, ...], tuple[int, ...]], ...]
-
-
-def _cut(definitions: Sequence[str], marked: Sequence[Constant]) -> _Cut:
-    """Return for each definition its pieces, and which constants come between them."""
-    printed = [_printed(mark) for mark in marked]
-    found = []
-    for definition in definitions:
-        parts = cut(definition, printed)
-        found.append((tuple(parts[::2]), tuple(map(printed.index, parts[1::2]))))
-    return tuple(found)
-
-
-def _filled(definitions: _Cut) -> Texts:
-    return lambda constants: tuple(
-        joined(pieces, places, constants) for pieces, places in definitions
-    )
-
-
-def _printed(constant: Constant) -> str:
-    """Return a constant as it stands in a definition; a string without its quotes."""
-    return constant if isinstance(constant, str) else literal(constant)
+def registrable(compiled: CompiledQuery) -> Registrable:
+    """Return a compiled query as it is registered."""
+    return plain(compiled) or outline(compiled)
 
 
 def plain(compiled: CompiledQuery) -> Plain | None:

@@ -198,6 +198,11 @@ class Store:
                 *(self.path, VERSION, found, kept),
             )
 
+    @property
+    def image_path(self) -> Path | None:
+        """Where the image of stage 1 is, which saves a restart time (`xscl.xpath.image`)."""
+        return None if self.path is None else self.path.with_name(f"{self.path.name}.image")
+
     def seen(self) -> Seen:
         """Return which store this is, and how many commits were made."""
         ((store, commits),) = self.fetch(
@@ -245,7 +250,8 @@ class Store:
             reached("after_commit")
             return
         with mark.lock:
-            ((commits,),) = connection.execute(self._parsed(_COUNT)).fetchall()
+            counted = self._lending().execute_planned("counted", _COUNT)
+            ((commits,),) = counted.fetchall()
             connection.execute(self._parsed("COMMIT"))
             reached("after_commit")
             try:
@@ -267,11 +273,6 @@ class Store:
             self._lender = Lender(self.connection)
         self.expect_open()
         return self._lender
-
-    def append(self, table: str, row: Sequence[object]) -> None:
-        """Append one row, in the order of the table's columns."""
-        places = ", ".join("?" * len(row))
-        self.connection.execute(f"INSERT INTO {table} VALUES ({places})", row)
 
     def set_progress(self, **values: int) -> None:
         """Write some of the numbers that pushes change: columns of the one row of `progress`."""

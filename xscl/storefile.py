@@ -4,6 +4,7 @@
     state.duckdb.wal    its log: what was committed since the last checkpoint (DuckDB's)
     state.duckdb.mark   how far it had come (`xscl.mark`)
     state.duckdb.lock   who has it (`xscl.claim`)
+    state.duckdb.image  what stage 1 was asked for (`xscl.xpath.image`); it may be deleted
     state.duckdb.v2     what it was before it was brought to a later version
 
 DuckDB makes a new database where there is none, whatever lies beside it, and

@@ -15,8 +15,8 @@ from cep_core import Schema
 from xscl.compile import CompiledQuery
 from xscl.errors import StreamInUse, XsclError
 from xscl.feed import EVERYTHING
-from xscl.language.normalform import lateness_of
 from xscl.language.parser import MAX_LATENESS, parse_window
+from xscl.outline import Outline
 from xscl.relational import (
     Attributes,
     published_schema,
@@ -25,6 +25,7 @@ from xscl.relational import (
     schema_of,
 )
 from xscl.results import Subscription
+from xscl.shapes import Registrable
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 
@@ -46,11 +47,16 @@ class Streams:
     """What is declared of streams, and what follows for published ones."""
 
     def __init__(
-        self, store: Store, subscriptions: Subscriptions, compiled: Callable[[str], CompiledQuery]
+        self,
+        store: Store,
+        subscriptions: Subscriptions,
+        compiled: Callable[[str], CompiledQuery],
+        prepared: Callable[[str], Registrable],
     ) -> None:
         self._store = store
         self._subscriptions = subscriptions
         self._compiled = compiled
+        self._prepared = prepared
         self._latenesses: dict[str, int] = {}
         self._live: set[str] = set()
         self._live_readers: list[Subscription] = []
@@ -200,14 +206,16 @@ class Streams:
         inputs = [
             self.latest(publisher.reads)
             if publisher.relational
-            else self.lateness_of(self._compiled(publisher.query))
+            else self._lateness_of(publisher.query)
             for publisher in self._subscriptions.publishers(stream)
         ]
         return max([*inputs, self._latenesses.get(stream, 0)])
 
-    def lateness_of(self, query: CompiledQuery) -> int:
+    def _lateness_of(self, query: str) -> int:
         """Return the lateness of what a query publishes."""
-        return lateness_of(query.normal, self.lateness)
+        outline = self._prepared(query)
+        assert isinstance(outline, Outline), "what publishes is not plain"
+        return outline.lateness(self.lateness)
 
     def latest(self, streams: Iterable[str]) -> int:
         """Return the largest lateness of some streams."""

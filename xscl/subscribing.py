@@ -15,7 +15,7 @@ from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.pushing import Pushing
 from xscl.relational import Attributes, names_of, schema_of
 from xscl.results import XSCL, Subscription
-from xscl.shapes import Registrable
+from xscl.shapes import Registrable, registrable
 from xscl.sizing import FEWEST, Sizing
 
 SLICE = 0.5
@@ -127,7 +127,7 @@ class Subscribing(Pushing):
             until = None if seconds is None else time.monotonic() + seconds
             found = self._tried(trial, until)
             with self._changing():
-                self._registration.register([(name, query)], updates, first)
+                self._registration.register([(name, registrable(query))], updates, first)
                 self._prime(self._subscriptions[name], trial, found)
 
     def _prime(self, subscription: Subscription, trial: Trial, found: Matches) -> None:

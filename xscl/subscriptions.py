@@ -18,8 +18,8 @@ import pyarrow as pa
 
 from cep_core.queries import Query
 from templates.registry import Placed, Registry
-from xscl.compile import CompiledQuery
 from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription, XsclError
+from xscl.outline import Outline
 from xscl.planner import Planned
 from xscl.results import Subscription
 from xscl.shapes import Plain
@@ -90,27 +90,26 @@ class Subscriptions:
         return bool(self._publishers)
 
     def add(
-        self, name: str, compiled: CompiledQuery, planned: Planned, *, since: int, updates: bool
+        self, name: str, query: Outline, planned: Planned, *, since: int, updates: bool
     ) -> Subscription:
         """Register a query, which is planned, under a name; `save` makes it durable."""
         self.refuse_taken(name)
-        self.refuse_publisher(name, compiled.streams, compiled.normal.publish, relational=False)
+        self.refuse_publisher(name, query.streams, query.publish, relational=False)
         root = planned.root
         assert root is not None
-        normal = compiled.normal
         places = {component: place for place, component in enumerate(root.components)}
         subscription = Subscription(
             self._next,
             name,
-            compiled.source,
+            query.source,
             planned.placed[-1].template if root.plain else 0,
             root.number,
-            tuple((places[normal.places[name]], name) for name in root.nodes),
+            tuple((places[query.places[name]], name) for name in root.nodes),
             since,
-            normal.distinct,
+            query.distinct,
             updates,
-            normal.publish,
-            compiled.streams,
+            query.publish,
+            query.streams,
             planned.ordered,
         )
         self._next += 1
@@ -184,10 +183,7 @@ class Subscriptions:
 
     def save(self) -> None:
         """Write what was added since the last time."""
-        if len(self._new) == 1:  # a table of one row would take a third longer
-            self._store.append("state.subscription", _row(self._new[0]))
-        else:
-            self._store.insert("state.subscription", _table(self._new))
+        self._store.insert("state.subscription", _table(self._new))
         self._new.clear()
 
     def remove(self, name: str) -> None:
@@ -284,12 +280,7 @@ class Subscriptions:
                     f"{other.name!r} publishes the stream {target!r} in {other.language}",
                     hint="publish under another name",
                 )
-        published: dict[str, set[str]] = {}
-        for subscription in self:
-            if subscription.publish is not None:
-                for stream in subscription.reads:
-                    published.setdefault(stream, set()).add(subscription.publish)
-        reached = _reachable(target, published)
+        reached = self._made_from(target)
         for stream in reads:
             if stream in reached:
                 raise StreamCycle(
@@ -297,6 +288,17 @@ class Subscriptions:
                     " that it reads is made: a cycle",
                     hint="publish under another name",
                 )
+
+    def _made_from(self, stream: str) -> set[str]:
+        """Return a stream, and those that are published of what is read of it."""
+        found, pending = {stream}, [stream]
+        while pending:
+            for name in self.readers(pending.pop()):
+                following = self._by_name[name].publish
+                if following is not None and following not in found:
+                    found.add(following)
+                    pending.append(following)
+        return found
 
     def refuse_orphans(self, name: str) -> None:
         """Raise if others read what only this subscription publishes."""
@@ -359,16 +361,6 @@ def _from_row(
 def _is_control(character: str) -> bool:
     """Return whether a character is for control, ends a line, or is half of another."""
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
-
-
-def _reachable(start: str, edges: Mapping[str, Iterable[str]]) -> set[str]:
-    reached, pending = {start}, [start]
-    while pending:
-        for following in edges.get(pending.pop(), ()):
-            if following not in reached:
-                reached.add(following)
-                pending.append(following)
-    return reached
 
 
 _SCHEMA = pa.schema(

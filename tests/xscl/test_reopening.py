@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from tests.examples import examples
 from tests.xscl.test_entries import kept
 from xscl.engine import Engine
 from xscl.errors import DocumentError, XsclError
+from xscl.xpath import image
 
 QUERIES = {
     "cel filter": ("SELECT k FROM FILTER{k = 'a'}(S) PUBLISH P", "cel"),
@@ -30,6 +31,16 @@ QUERIES = {
     "silence": ("S//a->x NOT FOLLOWED BY{x = y, 3 ms} P//k->y PUBLISH Q", "xscl"),
     "or": ("S//a->x JOIN{x = y OR x = 'a', 5 ms} Q//*->y", "xscl"),
 }
+
+
+@pytest.fixture(scope="module", autouse=True)
+def images() -> Iterator[None]:
+    """Have every engine leave the image of its automaton, which only large ones do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(image, "FEWEST", 1)
+        yield
+
+
 ACTIONS = st.lists(
     st.tuples(st.just("subscribe"), st.sampled_from(list(QUERIES)))
     | st.tuples(st.sampled_from(["unsubscribe", "cascade"]), st.sampled_from(list(QUERIES)))

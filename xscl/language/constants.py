@@ -6,9 +6,8 @@ serves them all.  A shape is worked out with `marks` in the constants' places:
 values that stand out, to be found again in what comes of them.
 
 Only constants are taken out whose value cannot matter before a document is
-looked at: an operand of a comparison, or the last argument of a function, in
-front of the end of a condition.  Equal constants are one, so that a shape also
-says which are equal.
+looked at: an operand of a comparison, a sum or a product, or the last argument
+of a function.  Equal constants are one, so that a shape also says which are equal.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ SHARED = 20_000
 _TOKEN = re.compile(
     r"""--[^\n]* | Q\{[^{}]*\}                                # a comment, a namespace
       | (?: (?!Q\{) [^\W\d](?:[\w.']|-(?!>))*+               # names, and what is between them
-            (?: [\s/\[\]().$@*{}:] | ->(?=[^\W\d]) )*+ )++
+            (?: [\s/\[\]().$@{}:] | \*(?!\s*\d) | ->(?=[^\W\d]) )*+ )++
       | (?: (?:[<>=]|,) \s* (?: "(?P<double>[^\x00-\x20"'{}&<][^"'{}&<]*|)"
                              | '(?P<single>[^\x00-\x20"'{}&<][^"'{}&<]*|)' )
-          | [<>=] \s* (?P<number>\d{1,15}(?:\.\d{1,15})?) )
-        (?= \s* (?: [\])] | (?i:and|or)\b ) )
+          | [<>=+*] \s* (?P<number>\d{1,15}(?:\.\d{1,15})?) )
+        (?= \s* (?: [\]),}+*-] | (?i:and|or|div|mod|as)\b ) )
       | "[^"]*" | '[^']*'                                     # any other string""",
     re.VERBOSE,
 )
@@ -61,8 +60,7 @@ class Shape:
         """Return the text with other constants in it."""
         parts = [self.pieces[0]]
         for piece, place in zip(self.pieces[1:], self.same, strict=True):
-            constant = constants[place]
-            parts += (constant if isinstance(constant, str) else literal(constant), piece)
+            parts += (_printed(constants[place]), piece)
         return "".join(parts)
 
     @property
@@ -122,12 +120,13 @@ def marks(shape: Shape, *, first: bool) -> tuple[Constant, ...]:
     )
 
 
-def filler(node: object, marked: Sequence[Constant]) -> Fill:
+def filler(node: object, marked: Sequence[Constant], *, printed: bool = False) -> Fill:
     """Return a function that puts constants in place of marks in a tree of frozen dataclasses.
 
-    What has no marks is shared by all trees that it makes, and so are equal conditions.
+    What has no marks is shared by all trees that it makes, and so are equal conditions.  With
+    `printed` its texts may have been printed from trees, and have numbers in them, too.
     """
-    found = _filler(node, marked)
+    found = _Fillers(marked, printed).of(node)
     return found.fill if found is not None else lambda constants: node
 
 
@@ -138,56 +137,67 @@ class _Filler(NamedTuple):
     places: frozenset[int]
 
 
-def _filler(node: object, marked: Sequence[Constant]) -> _Filler | None:
-    """Return how to make a part of a tree; None if there is no mark in it."""
-    match node:
-        case str() | float():
-            return _constant(node, marked)
-        case tuple():
-            return _of_parts(node, marked, tuple)
-        case Exists() | Compare() | TextMatch():
-            return _shared(_of_fields(node, marked))
-        case _ if is_dataclass(node) and not isinstance(node, type):
-            return _of_fields(node, marked)
-        case _:
+class _Fillers:
+    """What makes the parts of a tree; None for one that has no mark in it."""
+
+    def __init__(self, marked: Sequence[Constant], printed: bool) -> None:
+        self._marked = marked
+        within = [mark for mark in marked if printed or isinstance(mark, str)]
+        self._within = {_printed(mark): marked.index(mark) for mark in within}
+
+    def of(self, node: object) -> _Filler | None:
+        """Return how to make a part of a tree."""
+        match node:
+            case str() | float():
+                return self._constant(node)
+            case tuple():
+                return self._of_parts(node, tuple)
+            case Exists() | Compare() | TextMatch():
+                return _shared(self._of_fields(node))
+            case _ if is_dataclass(node) and not isinstance(node, type):
+                return self._of_fields(node)
+            case _:
+                return None
+
+    def _constant(self, node: Constant) -> _Filler | None:
+        if node in self._marked:
+            place = self._marked.index(node)
+            return _Filler(itemgetter(place), frozenset((place,)))
+        parts = cut(node, list(self._within)) if isinstance(node, str) else []
+        if len(parts) < 2:
+            return None
+        pieces, places = parts[::2], [self._within[mark] for mark in parts[1::2]]
+        return _Filler(
+            lambda constants: joined(pieces, places, list(map(_printed, constants))),
+            frozenset(places),
+        )
+
+    def _of_fields(self, node: Any) -> _Filler | None:
+        made = type(node)
+        values = [getattr(node, field.name) for field in fields(node)]
+        return self._of_parts(values, lambda parts: made(*parts))
+
+    def _of_parts(
+        self, parts: Sequence[object], made: Callable[[list[object]], object]
+    ) -> _Filler | None:
+        found = [(at, self.of(part)) for at, part in enumerate(parts)]
+        fills = tuple((at, each.fill) for at, each in found if each is not None)
+        if not fills:
             return None
 
+        def filled(constants: Sequence[Constant]) -> object:
+            values = list(parts)
+            for at, fill in fills:
+                values[at] = fill(constants)
+            return made(values)
 
-def _constant(node: Constant, marked: Sequence[Constant]) -> _Filler | None:
-    if node in marked:
-        place = marked.index(node)
-        return _Filler(lambda constants: constants[place], frozenset((place,)))
-    if not isinstance(node, str) or "\ue000" not in node:
-        return None
-    parts = cut(node, [mark for mark in marked if isinstance(mark, str)])
-    places = [marked.index(mark) for mark in parts[1::2]]
-    return _Filler(
-        lambda constants: joined(parts[::2], places, [str(one) for one in constants]),
-        frozenset(places),
-    )
+        places = (each.places for _, each in found if each is not None)
+        return _Filler(filled, frozenset().union(*places))
 
 
-def _of_fields(node: Any, marked: Sequence[Constant]) -> _Filler | None:
-    made = type(node)
-    values = [getattr(node, field.name) for field in fields(node)]
-    return _of_parts(values, marked, lambda parts: made(*parts))
-
-
-def _of_parts(
-    parts: Sequence[object], marked: Sequence[Constant], made: Callable[[list[object]], object]
-) -> _Filler | None:
-    found = [(at, _filler(part, marked)) for at, part in enumerate(parts)]
-    inner = [(at, each) for at, each in found if each is not None]
-    if not inner:
-        return None
-
-    def fill(constants: Sequence[Constant]) -> object:
-        values = list(parts)
-        for at, each in inner:
-            values[at] = each.fill(constants)
-        return made(values)
-
-    return _Filler(fill, frozenset().union(*(each.places for _, each in inner)))
+def _printed(constant: Constant) -> str:
+    """Return a constant as it stands in a text; a string without its quotes."""
+    return constant if isinstance(constant, str) else literal(constant)
 
 
 def _shared(part: _Filler | None) -> _Filler | None:

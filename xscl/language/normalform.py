@@ -8,7 +8,7 @@ has a name of its own (`renaming`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, assert_never
 
@@ -146,23 +146,6 @@ def components(form: Form) -> tuple[int, ...]:
             return (*components(form.left), *components(form.right))
         case _:
             assert_never(form)
-
-
-def lateness_of(query: NormalQuery, lateness: Callable[[str], int]) -> int:
-    """Return the lateness of a query's results: its streams' largest, and the time of deadlines."""
-
-    def of(form: Form) -> int:
-        match form:
-            case Scan(component):
-                return lateness(query.blocks[component].stream)
-            case Absent(left, right, _, window):
-                return max(of(left), of(right)) + window
-            case Joined() | Following() | Folded():
-                return max(of(form.left), of(form.right))
-            case _:
-                assert_never(form)
-
-    return of(query.form)
 
 
 class _Reader:

@@ -85,7 +85,7 @@ class Loaded:
         return self._automaton
 
 
-class _Pickler(pickle.Pickler):
+class Pickler(pickle.Pickler):
     """Writes frozen dataclasses as calls of their classes, ten times as fast as by their state."""
 
     def __init__(self, file: io.BytesIO) -> None:
@@ -104,7 +104,7 @@ class _Pickler(pickle.Pickler):
 def packed(parts: Parts) -> bytes:
     """Return the parts of an automaton as bytes."""
     file = io.BytesIO()
-    _Pickler(file).dump((parts.streams, parts.places, parts.entries))
+    Pickler(file).dump((parts.streams, parts.places, parts.entries))
     return file.getvalue()
 
 

@@ -100,6 +100,12 @@ class Questions:
     def __init__(self) -> None:
         self._known: WeakValueDictionary[Question, Constants] = WeakValueDictionary()
 
+    def __getstate__(self) -> list[Constants]:
+        return list(self._known.values())
+
+    def __setstate__(self, known: list[Constants]) -> None:
+        self._known = WeakValueDictionary((one.question, one) for one in known)
+
     def __getitem__(self, question: Question) -> Constants:
         constants = self._known.get(question)
         if constants is None:

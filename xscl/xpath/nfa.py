@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from xscl.language.syntax import Block, Condition, NameTest, Operand, Step
 from xscl.xpath.constants import Questions
@@ -67,6 +68,10 @@ class Automaton:
     def changes(self) -> int:
         """The number of changes so far."""
         return self._changes
+
+    def is_valued(self, pair: int) -> bool:
+        """Return whether a pair is asked for with the values of its second variable."""
+        return self._entries[pair].valued
 
     # -- Building --------------------------------------------------------------------------
 
@@ -277,6 +282,31 @@ class Automaton:
         for pair, lower, upper, valued, derived, alone in parts.entries:
             automaton._enter(pair, places[upper], places[lower], valued, derived, alone)
         return automaton
+
+    def __getstate__(self) -> tuple[object, ...]:
+        """Return what stays in a file (`xscl.xpath.image`); the roots come first, as all else is
+        below them, and no entry is made before its place.
+        """
+        spots = {
+            id(spot): spot
+            for entry in self._entries.values()
+            for place in entry.second.path_from(self._roots_of(entry.second))
+            for spot in (*place.spots, place.state.spot)
+            if spot is not None
+        }
+        return (
+            *(self._roots, self._entries, self._questions, self._conditions),
+            *(self._kept_conditions, list(spots.values())),
+        )
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.__init__()  # type: ignore[misc]
+        self._roots, self._entries, self._questions, self._conditions, *rest = state
+        self._kept_conditions, spots = rest
+        for spot in spots:
+            spot.places = {
+                tuple(map(id, place.conditions)): place for place in spot.places.values()
+            }
 
     # -- Running ---------------------------------------------------------------------------
 

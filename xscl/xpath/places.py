@@ -92,6 +92,11 @@ class Place:
         self.uses = 0
         self.changes = 0  # of a stream's own place: of what follows from structure alone
 
+    def __getstate__(self) -> tuple[None, dict[str, object]]:
+        """Return what stays in a file: not the bundle, which is of this process."""
+        kept = {name: getattr(self, name) for name in self.__slots__}
+        return None, kept | {"bundle": None}
+
     def child(self, state: State) -> Place | None:
         """Return the place of a state that is a child."""
         if isinstance(self.children, dict):

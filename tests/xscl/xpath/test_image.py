@@ -1,0 +1,171 @@
+"""What is read of an image, and what is asked for anew, is what would be asked for without one."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from feeds.documents import Document
+from templates.relations import Pair
+from xscl.engine import Engine
+from xscl.match import Match
+from xscl.xpath import image
+from xscl.xpath.asking import ask
+from xscl.xpath.image import Image
+from xscl.xpath.nfa import Automaton
+
+CONDITIONS = (
+    *('./k = "{n}"', "./p > {n}", "./p > 1 and ./p < {n}", 'contains(./t, "w{n}")'),
+    *('starts-with(./t, "{n}")', "./k", ".//k", './k = "{n}" or ./p = {n}', "not(./k = {n})"),
+)
+QUERIES = [
+    (
+        f"{at} {n}",
+        f"S//a[{condition.format(n=n)}]->v[./k->x] JOIN{{x = y, 1 d}} S//a[./k->y][./p > {n}]",
+    )
+    for at, condition in enumerate(CONDITIONS)
+    for n in range(5)
+]
+
+
+def documents(first: int) -> list[Document]:
+    return [
+        Document(
+            "S",
+            f"d{n}",
+            n * 1_000,
+            f"<a><k>{n % 5}</k><p>{n % 7}</p><t>{n % 5} w{n % 9} w11</t></a>".encode(),
+        )
+        for n in range(first, first + 10)
+    ]
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have images of few pairs."""
+    monkeypatch.setattr(image, "FEWEST", 1)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how many pairs automata are asked for, each time."""
+    counts: list[int] = []
+
+    def counting(automaton: Automaton, pairs: Sequence[Pair]) -> None:
+        counts.append(len(pairs))
+        ask(automaton, pairs)
+
+    monkeypatch.setattr("xscl.network.ask", counting)
+    return counts
+
+
+def found(matches: Sequence[Match]) -> list[tuple[object, ...]]:
+    return sorted((m.subscription, tuple(m.documents)) for m in matches)
+
+
+def expected(queries: Sequence[tuple[str, str]]) -> list[tuple[object, ...]]:
+    with Engine() as engine:
+        engine.subscribe_many(queries)
+        return found([*engine.push(documents(0)), *engine.push(documents(10))])
+
+
+def test_a_restart_asks_for_nothing(tmp_path: Path, asked: list[int]) -> None:
+    path = tmp_path / "state.duckdb"
+    with Engine(path) as engine:
+        engine.subscribe_many(QUERIES)
+        before = engine.push(documents(0))
+        got = found(before)
+    asked.clear()
+    with Engine(path) as engine:
+        assert asked == [0]
+        got += found(engine.push(documents(10)))
+        assert len(got) > 50
+        assert sorted(got) == expected(QUERIES)
+
+
+def test_what_came_and_went_since_is_asked_for_and_left(tmp_path: Path, asked: list[int]) -> None:
+    path, old = tmp_path / "state.duckdb", tmp_path / "state.duckdb.image"
+    with Engine(path) as engine:
+        engine.subscribe_many(QUERIES[::2])
+    kept = old.read_bytes()
+    with Engine(path) as engine:
+        for name, _ in QUERIES[:16:2]:
+            engine.unsubscribe(name)
+        engine.subscribe_many(QUERIES[17::2])
+    old.write_bytes(kept)  # as after a kill
+    asked.clear()
+    with Engine(path) as engine:
+        pairs = len(engine._network.automaton)
+        assert 0 < sum(asked) < pairs
+        assert set(engine._network.automaton) == set(engine._registry._pairs)
+        got = found([*engine.push(documents(0)), *engine.push(documents(10))])
+        assert got == expected(QUERIES[16:])
+        for name, _ in QUERIES[16:]:
+            engine.unsubscribe(name)
+        assert len(engine._network.automaton) == 0
+
+
+def test_the_image_of_another_store_is_of_no_use(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.duckdb", tmp_path / "other.duckdb"
+    for path, queries in ((one, QUERIES[:20]), (other, QUERIES[20:])):
+        with Engine(path) as engine:
+            engine.subscribe_many(queries)
+    (tmp_path / "one.duckdb.image").replace(tmp_path / "other.duckdb.image")
+    with Engine(other) as engine:
+        got = found([*engine.push(documents(0)), *engine.push(documents(10))])
+    assert got == expected(QUERIES[20:])
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "cut", "flipped", "a directory"])
+def test_a_damaged_image_is_left(damage: str, tmp_path: Path, asked: list[int]) -> None:
+    path, file = tmp_path / "state.duckdb", tmp_path / "state.duckdb.image"
+    with Engine(path) as engine:
+        engine.subscribe_many(QUERIES[:20])
+    data = file.read_bytes()
+    file.unlink()
+    match damage:
+        case "empty":
+            file.write_bytes(b"")
+        case "cut":
+            file.write_bytes(data[: len(data) // 2])
+        case "flipped":
+            file.write_bytes(data[:999] + bytes([data[999] ^ 1]) + data[1000:])
+        case "a directory":
+            file.mkdir()
+        case _:
+            assert damage == "gone"
+    asked.clear()
+    with Engine(path) as engine:
+        pairs = len(engine._network.automaton)
+        assert pairs > 0
+        assert asked == [pairs]
+
+
+def test_an_image_calls_nothing_but_classes_of_stage_1(tmp_path: Path) -> None:
+    class Harmful:
+        def __reduce__(self) -> tuple[object, ...]:
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    data = pickle.dumps(Harmful())
+    path = tmp_path / "image"
+    path.write_bytes(image._digest(data) + data)
+    with pytest.raises(pickle.UnpicklingError):
+        Image(path).automaton()
+    assert not (tmp_path / "made").exists()
+
+
+def test_nobody_else_can_read_an_image(tmp_path: Path) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        engine.subscribe_many(QUERIES[:20])
+    assert (tmp_path / "state.duckdb.image").stat().st_mode & 0o777 == 0o600
+
+
+def test_few_pairs_leave_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image, "FEWEST", 1_000)
+    with Engine(tmp_path / "state.duckdb") as engine:
+        engine.subscribe_many(QUERIES[:20])
+    assert not (tmp_path / "state.duckdb.image").exists()

@@ -1,0 +1,126 @@
+"""The automaton as it was, in a file beside the store: a restart asks it for what is new only.
+
+To make places and their index anew takes longer than all else of a restart.  Nothing depends on
+the file: it begins with a digest of its bytes and of the code that wrote them, and has one of the
+definitions of each pair, so what is missing, damaged or older than the store costs time.  It is a
+pickle, of classes of stage 1 only, and lies in the data directory, which is its owner's alone.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import pickle
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from templates.relations import Pair
+from xscl.language import syntax
+from xscl.xpath.artefact import Pickler
+from xscl.xpath.nfa import Automaton
+
+FEWEST = 5_000
+"""Pairs up to which there is no image: asking for them takes a fraction of a second."""
+CHANGED = 4
+"""An image is written again when one of so many pairs has changed."""
+_SIZE = 32  # bytes of a digest
+
+_log = logging.getLogger(__name__)
+
+
+class Image:
+    """The file of an automaton; without a path there is none."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._known: dict[int, bytes] = {}  # of each pair that the automaton was read with
+        self._then = 0  # changes of the automaton that the file has
+
+    def automaton(self) -> Automaton:
+        """Return the automaton; where there is no image, or it cannot be used, an empty one."""
+        if self._path is None:
+            return Automaton()
+        try:
+            with self._path.open("rb") as file:
+                digest, data = file.read(_SIZE), file.read()
+        except OSError:
+            return Automaton()
+        if digest != _digest(data):
+            return Automaton()
+        automaton: Automaton
+        automaton, self._known = _Unpickler(io.BytesIO(data)).load()
+        return automaton
+
+    def missing(self, automaton: Automaton, pairs: Sequence[Pair]) -> list[Pair]:
+        """Return which of all pairs have to be asked for; what is not asked for any more leaves."""
+        known, self._known = self._known, {}
+        same = {pair.number for pair in pairs if known.get(pair.number) == _digest_of(pair)}
+        for number in known.keys() - same:
+            automaton.remove(number)
+        return [pair for pair in pairs if pair.number not in same]
+
+    def keep(self, automaton: Automaton, described: Callable[[int], Pair]) -> None:
+        """Write the automaton, if it is large and has changed much since it was read or written."""
+        path = self._path
+        if path is None or len(automaton) < FEWEST:
+            return
+        if (automaton.changes - self._then) * CHANGED < len(automaton):
+            return
+        known = {
+            number: _digest_of(replace(described(number), valued=automaton.is_valued(number)))
+            for number in automaton
+        }
+        temporary = path.with_name(f"{path.name}.tmp")
+        try:
+            data = _pickled((automaton, known))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+            with open(os.open(temporary, flags, 0o600), "wb") as file:
+                file.write(_digest(data))
+                file.write(data)
+            temporary.replace(path)
+        except (OSError, RecursionError) as error:  # it only saves time
+            _log.warning("the image %s was not written: %s", path, error)
+        self._then = automaton.changes
+
+
+def _digest_of(pair: Pair) -> bytes:
+    """Return what differs for pairs that do."""
+    text = f"{len(pair.first)} {pair.valued} {pair.first}{pair.second}"
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _pickled(value: object) -> bytes:
+    file = io.BytesIO()
+    Pickler(file).dump(value)
+    return file.getvalue()
+
+
+def _digest(data: bytes) -> bytes:
+    return blake2b(data, key=_code(), digest_size=_SIZE).digest()
+
+
+@cache
+def _code() -> bytes:
+    """Return a digest of the code whose objects an image has."""
+    found = blake2b(digest_size=_SIZE)
+    for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(syntax.__file__)):
+        found.update(path.read_bytes())
+    return found.digest()
+
+
+class _Unpickler(pickle.Unpickler):
+    """Reads objects of stage 1 only."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module == "collections" and name == "Counter":
+            return Counter
+        found = super().find_class(module, name) if module.startswith("xscl.") else None
+        if not isinstance(found, type):
+            raise pickle.UnpicklingError(f"{module}.{name} belongs to no automaton")
+        return found
