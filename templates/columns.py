@@ -101,6 +101,25 @@ def spread(first: Column, last: Column) -> tuple[Column, Column]:
     return which, np.arange(len(which)) - before[which] + first[which]
 
 
+def steps(*columns: Column) -> Column:
+    """Return the rows that differ from the one before in some column; the first row does."""
+    differ = np.zeros(len(columns[0]), dtype=np.bool_)
+    differ[:1] = True
+    for column in columns:
+        differ[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(differ)
+
+
+def numbered(first: Column, size: int) -> Column:
+    """Return for each of `size` rows the number of its group, given the first row of each."""
+    return np.repeat(np.arange(len(first)), np.diff(first, append=size))
+
+
+def ends(first: Column, size: int) -> Column:
+    """Return the row after the last one of each group, given the first row of each."""
+    return np.append(first[1:], size)
+
+
 def distinct(values: Column) -> Column:
     """Return the distinct values, sorted; `numpy.unique` hashes, which takes longer."""
     if not len(values):
