@@ -42,7 +42,7 @@ from templates.values import Hash, Values, keys_of
 from templates.viewcache import ViewCache
 from templates.views import BACKWARD, FORWARD, JOINS, Views, make_several, written_order
 
-FEW_ROWS = 4096
+FEW_ROWS = 32_768
 """Value joins of a batch, and bindings of filters, up to which templates are joined in memory."""
 
 _Touched: TypeAlias = "tuple[Members, Columns]"
