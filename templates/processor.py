@@ -375,11 +375,8 @@ class Processor:
         finite = np.flatnonzero((keeps >= 0) & (keeps < INFINITE))
         bounds = pa.table({"pair": finite, "bound": clock - keeps[finite]})
         self.lender.lend("bounds", bounds.cast(_BOUNDS))
-        ((deleted,),) = self._connection.execute(
-            "DELETE FROM state.binding USING bounds, state.times"
-            " WHERE binding.pair = bounds.pair AND binding.doc = times.doc"
-            " AND times.ts < bounds.bound"
-        ).fetchall()
+        with written_order(self._connection):  # else documents and pairs are joined by time
+            ((deleted,),) = self._connection.execute(_FORGET).fetchall()
         if self._loaded is not None:
             self._loaded.forget(keeps, clock)
         self._leaving = None
@@ -416,6 +413,11 @@ class Processor:
         self._values.sweep()
 
 
+_FORGET = """
+DELETE FROM state.binding WHERE rowid IN (
+    SELECT b.rowid FROM state.binding b JOIN state.times t ON t.doc = b.doc
+    JOIN bounds ON bounds.pair = b.pair WHERE t.ts < bounds.bound)
+"""
 _BOUNDS = pa.schema([("pair", pa.int32()), ("bound", pa.int64())])
 
 
