@@ -74,6 +74,8 @@ def test_dropped_documents_leave_with_their_windows() -> None:
             engine.push(batch(first, 100))
         (rows,) = engine.sql("SELECT count(*) AS n FROM R_bin").to_pydict()["n"]
         assert rows < 1_200
+        documents = engine.sql("SELECT DISTINCT doc FROM state.binding ORDER BY ALL")
+        assert engine.sql("SELECT doc FROM state.times ORDER BY ALL") == documents
         found = engine.push([document(1_000, 850), document(1_001, 3)])
         assert [match.documents for match in found] == [("d850", "d1000")]
         kept = cache(engine)
