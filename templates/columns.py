@@ -132,7 +132,8 @@ def distinct(values: Column) -> Column:
     if high - low < DENSE * len(values):
         present = np.zeros(high - low + 1, dtype=np.bool_)
         present[values - values.dtype.type(low)] = True
-        return np.flatnonzero(present).astype(values.dtype) + values.dtype.type(low)
+        dense: Column = np.flatnonzero(present).astype(values.dtype) + values.dtype.type(low)
+        return dense
     values = np.sort(values)
     return values[np.concatenate(([True], values[1:] != values[:-1]))]
 

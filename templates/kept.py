@@ -93,8 +93,8 @@ class Kept:
         if not bindings.num_rows:
             return
         valued = bindings["key"].is_valid().to_numpy()
-        columns = {**columns_of(bindings), "valued": valued}
-        columns["place"] = np.searchsorted(times["doc"].to_numpy(), columns["doc"])
+        place = np.searchsorted(times["doc"].to_numpy(), bindings["doc"].to_numpy())
+        columns: Columns = {**columns_of(bindings), "valued": valued, "place": place}
         columns = chosen(columns, _by_link(columns))
         place = columns["place"]
         first = steps(*(columns[name] for name in ("place", "node1", "node2", "valued")))
