@@ -23,7 +23,6 @@ from templates.columns import (
     Column,
     Columns,
     TooManyRows,
-    among,
     chosen,
     columns_of,
     distinct,
@@ -202,9 +201,8 @@ class Processor:
         if not kept.all():
             bindings = bindings.filter(pa.array(kept))
         if bindings.num_rows:
-            present = distinct(bindings["doc"].to_numpy())
-            times = times.filter(pa.array(among(times["doc"].to_numpy(), present)))
-            times = times.drop_columns("first")
+            present = pc.is_in(times["doc"], pa.array(distinct(bindings["doc"].to_numpy())))
+            times = times.filter(present).drop_columns("first")
             if self._loaded is not None:
                 self._loaded.add(bindings, times)
             self.lender.insert("state.binding", bindings)
