@@ -101,10 +101,39 @@ def spread(first: Column, last: Column) -> tuple[Column, Column]:
     return which, np.arange(len(which)) - before[which] + first[which]
 
 
+def steps(*columns: Column) -> Column:
+    """Return the rows that differ from the one before in some column; the first row does."""
+    differ = np.zeros(len(columns[0]), dtype=np.bool_)
+    differ[:1] = True
+    for column in columns:
+        differ[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(differ)
+
+
+def numbered(first: Column, size: int) -> Column:
+    """Return for each of `size` rows the number of its group, given the first row of each."""
+    return np.repeat(np.arange(len(first)), np.diff(first, append=size))
+
+
+def ends(first: Column, size: int) -> Column:
+    """Return the row after the last one of each group, given the first row of each."""
+    return np.append(first[1:], size)
+
+
+DENSE = 8
+"""Numbers within a range up to so many times as long as they are are told by their places in it."""
+
+
 def distinct(values: Column) -> Column:
     """Return the distinct values, sorted; `numpy.unique` hashes, which takes longer."""
     if not len(values):
         return values
+    low, high = int(values.min()), int(values.max())
+    if high - low < DENSE * len(values):
+        present = np.zeros(high - low + 1, dtype=np.bool_)
+        present[values - values.dtype.type(low)] = True
+        dense: Column = np.flatnonzero(present).astype(values.dtype) + values.dtype.type(low)
+        return dense
     values = np.sort(values)
     return values[np.concatenate(([True], values[1:] != values[:-1]))]
 
@@ -122,12 +151,30 @@ def among(values: Column, present: Column) -> Column:
 def equal_rows(left: Sequence[Column], right: Sequence[Column]) -> tuple[Column, Column]:
     """Return the pairs of a row of `left` and a row of `right` that are equal in all columns."""
     size = len(left[0])
-    codes = np.zeros(size + len(right[0]), dtype=np.int64)
+    codes, span = np.zeros(size + len(right[0]), dtype=np.int64), 1
     for one, other in zip(left, right, strict=True):
-        values, inverse = np.unique(np.concatenate((one, other)), return_inverse=True)
-        codes = codes * len(values) + inverse
-        _, codes = np.unique(codes, return_inverse=True)
+        values, width = _placed(np.concatenate((one, other)).astype(np.int64))
+        if span * width >= MOST_CODES:
+            codes, span = _placed(codes)
+        codes, span = codes * width + values, span * width
     return Index(codes[size:]).rows(codes[:size])
+
+
+MOST_CODES = 1 << 62
+
+
+def _placed(values: Column) -> tuple[Column, int]:
+    """Return each value's place among those that there are, or in their range if that is small.
+
+    And how many places there are.
+    """
+    if not len(values):
+        return values, 1
+    low, high = int(values.min()), int(values.max())
+    if high - low < DENSE * len(values):
+        return values - low, high - low + 1
+    every = distinct(values)
+    return np.searchsorted(every, values), len(every)
 
 
 class Growing:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from templates.columns import Column, Columns, Index, chosen, equal_rows
+from templates.columns import Column, Columns, Index, chosen, equal_rows, numbered, steps
 from templates.conjunctive import OPERATORS
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph
 
@@ -23,13 +23,13 @@ def several(joins: Columns) -> Columns:
     """Return the rows of R_vj of documents that have joins between at least two pairs of nodes."""
     if not len(joins["docs"]):
         return joins
-    _, documents = np.unique(joins["docs"], return_inverse=True)
-    order = np.argsort(documents, kind="stable")
-    starts = np.flatnonzero(np.diff(documents[order], prepend=-1))
+    order = np.argsort(joins["docs"], kind="stable")
+    starts = steps(joins["docs"][order])
     differ = np.zeros(len(starts), dtype=bool)
     for nodes in (joins["node1"][order], joins["node2"][order]):
         differ |= np.minimum.reduceat(nodes, starts) < np.maximum.reduceat(nodes, starts)
-    return chosen(joins, differ[documents])
+    rows = order[differ[numbered(starts, len(order))]]
+    return chosen(joins, np.sort(rows))
 
 
 class Touched:

@@ -5,28 +5,48 @@ index finds those of a value, another those of a document, so a batch costs
 what it meets, not what is kept.  The database has the same rows, and is the
 truth: after a restart or a failure they are read from there.
 
-A row takes 21 bytes, 12 more in the index of values; a document 76.  If that is too much a part
-of it may be dropped (`templates.viewcache`).
+Many pairs of variables bind the same two nodes of a document: each of a hundred patterns that
+differ in a constant has a pair for the item and its title.  So the rows of two nodes are a *link*,
+which has the value once.  It is links that are found by value, and their rows with them.
+
+A row takes 8 bytes; a link 25, 12 more in the index of values; a document 76.  If that is too much
+a part of it may be dropped (`templates.viewcache`).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from templates.columns import Column, Columns, Growing, chosen, columns_of, spread
+from templates.columns import (
+    Column,
+    Columns,
+    Growing,
+    Index,
+    among,
+    chosen,
+    columns_of,
+    distinct,
+    ends,
+    numbered,
+    spread,
+    steps,
+)
 from templates.runs import Runs
+from templates.views import both
 
-ROW: Mapping[str, npt.DTypeLike] = {
+ROW: Mapping[str, npt.DTypeLike] = {"pair": np.int32, "link": np.int32}
+LINK: Mapping[str, npt.DTypeLike] = {
     "slot": np.int32,  # the document's place among those that are kept
-    "pair": np.int32,
     "node1": np.int32,
     "node2": np.int32,
     "key": np.uint64,
     "valued": np.bool_,  # whether the second node's value joins: there is a key
+    "end": np.int32,  # the row after the link's last one
 }
 DOCUMENT: Mapping[str, npt.DTypeLike] = {
     "doc": np.int64,
@@ -38,7 +58,7 @@ DOCUMENT: Mapping[str, npt.DTypeLike] = {
     "end": np.int64,  # the row after the document's last one
     "touched": np.int32,  # the turn in which it was met last
 }
-ROW_BYTES, DOCUMENT_BYTES = 33, 76
+ROW_BYTES, LINK_BYTES, DOCUMENT_BYTES = 8, 37, 76
 
 
 class Kept:
@@ -51,6 +71,7 @@ class Kept:
     def clear(self) -> None:
         """Have nothing."""
         self._rows = Growing(ROW)
+        self._links = Growing(LINK)
         self._documents = Growing(DOCUMENT)
         self._by_value = Runs()
         self._by_doc = Runs()
@@ -61,62 +82,83 @@ class Kept:
     @property
     def nbytes(self) -> int:
         """How many bytes all of it takes."""
-        parts = (self._rows, self._documents, self._by_value, self._by_doc)
+        parts = (self._rows, self._links, self._documents, self._by_value, self._by_doc)
         return sum(part.nbytes for part in parts)
 
-    def add(self, bindings: pa.Table) -> None:
-        """Add rows of `state.binding`."""
+    def add(self, bindings: pa.Table, times: pa.Table) -> None:
+        """Add rows of `state.binding`, and of `state.times` in the order of documents.
+
+        All rows of a document are added at once.
+        """
         if not bindings.num_rows:
             return
         valued = bindings["key"].is_valid().to_numpy()
-        order = np.argsort(bindings["doc"].to_numpy(), kind="stable")
-        columns = chosen({**columns_of(bindings), "valued": valued}, order)
-        doc = columns["doc"]
-        starts = np.flatnonzero(np.concatenate(([True], doc[1:] != doc[:-1])))
-        before, first = self._rows.size, self._documents.size
-        ends = before + np.append(starts[1:], len(doc))
-        slots = np.arange(first, first + len(starts))
-        slot = np.repeat(slots, np.diff(np.append(starts, len(doc))))
-        self._rows.extend({**columns, "slot": slot})
-        touched = np.full(len(starts), self.turn, np.int32)
-        self._documents.extend({**chosen(columns, starts), "end": ends, "touched": touched})
-        self._index(before, first)
+        place = np.searchsorted(times["doc"].to_numpy(), bindings["doc"].to_numpy())
+        columns: Columns = {**columns_of(bindings), "valued": valued, "place": place}
+        columns = chosen(columns, _by_link(columns))
+        place = columns["place"]
+        first = steps(*(columns[name] for name in ("place", "node1", "node2", "valued")))
+        links = chosen(columns, first)
+        opening = steps(place[first])
+        before = self._rows.size, self._links.size, self._documents.size
+        link = before[1] + numbered(first, len(place))
+        self._rows.extend({"pair": columns["pair"], "link": link})
+        slot = before[2] + numbered(opening, len(first))
+        self._links.extend({**links, "slot": slot, "end": before[0] + ends(first, len(place))})
+        documents = chosen(columns_of(times), place[first[opening]])
+        touched = np.full(len(opening), self.turn, np.int32)
+        last = before[0] + ends(first[opening], len(place))
+        self._documents.extend({**documents, "end": last, "touched": touched})
+        self._index(*before[1:])
 
     # -- Finding ---------------------------------------------------------------------------
 
     def counts(self, keys: Column) -> Column:
-        """Return how many rows there are of each of some values, or a few more."""
-        return self._by_value.counts(keys & _UPPER, keys | _LOWER)
+        """Return how many links there are of each of some values."""
+        return self._by_value.counts(keys, keys)
 
     def of_values(self, keys: Column) -> tuple[Column, Column]:
         """Return all pairs of a place in `keys` and a row with the value there."""
-        which, rows = self._by_value.rows(keys & _UPPER, keys | _LOWER)
-        return _where(self._rows["key"][rows] == keys[which], which, rows)
+        return self._slices(keys)
+
+    def _slices(self, keys: Column) -> tuple[Column, Column]:
+        which, links = self._by_value.rows(keys, keys)
+        place, rows = _within(self._links["end"], links)
+        return which[place], rows
 
     def of_pairs(self, keys: Column, pairs: Column) -> tuple[Column, Column]:
         """Return all places of `keys` and `pairs`, each with a row of that value and that pair."""
-        which, rows = self._by_value.rows(*[_indexed(keys, pairs)] * 2)
-        found, there = self._rows["key"][rows], self._rows["pair"][rows]
-        return _where((found == keys[which]) & (there == pairs[which]), which, rows)
+        every = distinct(keys)
+        which, rows = self._slices(every)
+        usable = np.flatnonzero(among(self._rows["pair"][rows], distinct(pairs)))
+        which, rows = which[usable], rows[usable]
+        there = Index(both(which, self._rows["pair"][rows].astype(np.int64)))
+        place, found = there.rows(both(np.searchsorted(every, keys), pairs), most=False)
+        return place, rows[found]
 
     def of_documents(self, docs: Column) -> Column:
         """Return the rows of some documents, each of which is named once."""
         _, slots = self._by_doc.rows(docs, docs)
-        end = self._documents["end"]
-        first = np.where(slots > 0, end[slots - 1], 0)
-        return spread(first, end[slots])[1]
+        return _within(self._documents["end"], slots)[1]
 
     def rows(self, rows: Column, names: tuple[str, ...]) -> Columns:
-        """Return some columns of some rows: those of `state.binding`."""
-        slots = self._rows["slot"][rows]
-        return {
-            name: self._documents[name][slots] if name in DOCUMENT else self._rows[name][rows]
-            for name in names
-        }
+        """Return some columns of some rows: those of `state.binding` and `state.times`."""
+        links = self._rows["link"][rows]
+        slots = self._links["slot"][links]
+        found = {}
+        for name in names:
+            if name in ROW:
+                found[name] = self._rows[name][rows]
+            elif name in LINK:
+                found[name] = self._links[name][links]
+            else:
+                found[name] = self._documents[name][slots]
+        return found
 
     def ages(self) -> tuple[Column, Column]:
         """Return of all rows the pairs of variables, and the times."""
-        return self._rows["pair"], self._documents["ts"][self._rows["slot"]]
+        times = self._documents["ts"][self._links["slot"]]
+        return self._rows["pair"], times[self._rows["link"]]
 
     def has_documents(self, docs: Column) -> Column:
         """Return for each of some documents whether it has rows."""
@@ -125,22 +167,24 @@ class Kept:
 
     def _touch(self, rows: Column) -> None:
         """Note that the documents of some rows were met."""
-        self._documents["touched"][self._rows["slot"][rows]] = self.turn
+        slots = self._links["slot"][self._rows["link"][rows]]
+        self._documents["touched"][slots] = self.turn
 
     # -- Forgetting ------------------------------------------------------------------------
 
     def drop_oldest(self, fitting: Callable[[Column], int]) -> Column:
-        """Drop the documents that were met longest ago; return the values of their rows.
+        """Drop the documents that were met longest ago; return the values of their links.
 
-        `fitting` says how many may stay, given how many rows each has, the latest one first.
+        `fitting` says how many may stay, given how many bytes each takes, the latest one first.
         """
         latest = np.lexsort((self._documents["doc"], self._documents["touched"]))[::-1]
-        sizes = np.diff(self._documents["end"], prepend=0)
+        sizes = ROW_BYTES * np.diff(self._documents["end"], prepend=0) + DOCUMENT_BYTES
+        sizes += LINK_BYTES * np.bincount(self._links["slot"], minlength=len(sizes))
         stays = np.zeros(self._documents.size, np.bool_)
         stays[latest[: fitting(sizes[latest])]] = True
-        row_stays = stays[self._rows["slot"]]
-        gone: Column = self._rows["key"][~row_stays & self._rows["valued"]]
-        self._only(np.flatnonzero(row_stays))
+        link_stays = stays[self._links["slot"]]
+        gone: Column = self._links["key"][~link_stays & self._links["valued"]]
+        self._only(np.flatnonzero(link_stays[self._rows["link"]]))
         return gone
 
     def forget(self, keeps: Column, clock: int) -> None:
@@ -148,42 +192,48 @@ class Kept:
 
         A negative number says that nobody needs the pair's rows any more.
         """
-        keep = keeps[self._rows["pair"]]
-        ts = self._documents["ts"][self._rows["slot"]]
+        pairs, ts = self.ages()
+        keep = keeps[pairs]
         self._only(np.flatnonzero((keep >= 0) & (ts >= clock - keep)))
 
     def _only(self, rows: Column) -> None:
         if len(rows) == self._rows.size:
             return
-        slots, ends = np.unique(self._rows["slot"][rows], return_index=True)
-        ends = np.append(ends[1:], len(rows))
+        link = self._rows["link"][rows]
+        first = steps(link)
+        slot = self._links["slot"][link[first]]
+        opening = steps(slot)
         self._rows.only(rows)
-        self._documents.only(slots)
-        self._rows["slot"][:] = np.repeat(np.arange(len(slots)), np.diff(ends, prepend=0))
-        self._documents["end"][:] = ends
+        self._links.only(link[first])
+        self._documents.only(slot[opening])
+        self._rows["link"][:] = numbered(first, len(rows))
+        self._links["slot"][:] = numbered(opening, len(first))
+        self._links["end"][:] = ends(first, len(rows))
+        self._documents["end"][:] = ends(first[opening], len(rows))
         self._by_value, self._by_doc = Runs(), Runs()
         self._index(0, 0)
 
-    def _index(self, row: int, slot: int) -> None:
-        """Have the rows and documents from some on found."""
-        valued = row + np.flatnonzero(self._rows["valued"][row:])
-        keys, pairs = self._rows["key"][valued], self._rows["pair"][valued]
-        self._by_value.add(_indexed(keys, pairs), valued.astype(np.int32))
+    def _index(self, link: int, slot: int) -> None:
+        """Have the links and documents from some on found."""
+        valued = link + np.flatnonzero(self._links["valued"][link:])
+        self._by_value.add(self._links["key"][valued], valued.astype(np.int32))
         slots = np.arange(slot, self._documents.size)
         self._by_doc.add(self._documents["doc"][slots], slots)
 
 
-_LOWER = np.uint64((1 << 24) - 1)
-_UPPER = ~_LOWER
+def _by_link(columns: Columns) -> Column:
+    """Return rows in the order of their documents (`place`), and in it of their links."""
+    parts = [columns[name] for name in ("place", "node1", "node2", "valued")]
+    sizes = [int(part.max()) + 1 for part in parts]
+    if math.prod(sizes) >= 1 << 63:
+        return np.lexsort(parts[::-1])
+    return np.argsort(np.ravel_multi_index(parts, sizes), kind="stable")
 
 
-def _indexed(keys: Column, pairs: Column) -> Column:
-    """Return what rows are ordered by: most of the value's key, and in it the pair.
+def _within(ends: Column, numbers: Column) -> tuple[Column, Column]:
+    """Return all rows of documents or links, each with the place of its one in `numbers`.
 
-    So one index finds the rows of a value, and those of them that have a pair.
+    `ends` are the rows after the last ones of all of them.
     """
-    return (keys & _UPPER) | (pairs.astype(np.uint64) & _LOWER)
-
-
-def _where(usable: Column, which: Column, rows: Column) -> tuple[Column, Column]:
-    return (which, rows) if usable.all() else (which[usable], rows[usable])
+    first = np.where(numbers > 0, ends[numbers - 1], 0)
+    return spread(first, ends[numbers])

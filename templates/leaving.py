@@ -37,9 +37,11 @@ class Leaving:
         leave = times[finite] + np.maximum(keeps[finite], 0)
         if len(leave):
             step = max(1, int(leave.max() - leave.min()) // PARTS)
-            when, counts = np.unique(leave // step, return_counts=True)
-            pairs = zip(((when + 1) * step).tolist(), counts.tolist(), strict=True)
-            made._leave = sorted(pairs)
+            first = int(leave.min())
+            counts = np.bincount((leave - first) // step)
+            parts = np.flatnonzero(counts)
+            when = first + (parts + 1) * step
+            made._leave = list(zip(when.tolist(), counts[parts].tolist(), strict=True))
         return made
 
     def note(self, keeps: Column, ts: int) -> None:

@@ -267,39 +267,46 @@ def add(counts: dict[int, int], key: int, by: int) -> None:
         del counts[key]
 
 
+_ByPair: TypeAlias = "dict[int, tuple[Members, ...]]"
+
+
 class Firing:
     """All templates, found by the pairs of variables that their rows have."""
 
     def __init__(self) -> None:
-        self._templates: dict[int, tuple[Members, ...]] = {}
+        self._templates: tuple[_ByPair, _ByPair] = ({}, {})  # with one side, with two
 
     def add(self, members: Members, pairs: Iterable[int]) -> None:
         """Have a template found by the pairs of a row that it has now."""
+        templates = self._templates[members.two_sided]
         for pair in pairs:
-            known = self._templates.get(pair, ())
+            known = templates.get(pair, ())
             if members not in known:
-                self._templates[pair] = (*known, members)
+                templates[pair] = (*known, members)
 
     def remove(self, members: Members, pairs: Iterable[int]) -> None:
         """Have a template no more found by the pairs that it had in a row only."""
+        templates = self._templates[members.two_sided]
         for pair in pairs:
-            known = self._templates.get(pair, ())
+            known = templates.get(pair, ())
             if members in known and not members.uses(pair):
                 left = tuple(one for one in known if one is not members)
                 if left:
-                    self._templates[pair] = left
+                    templates[pair] = left
                 else:
-                    del self._templates[pair]
+                    del templates[pair]
 
     def reached(self, pairs: Iterable[int], *, two_sided: bool) -> list[Members]:
         """Return the templates some row of which has one of some pairs, in their order."""
-        groups = set(map(self._templates.get, pairs))  # which are few
+        templates = self._templates[two_sided]
+        if not templates:
+            return []
+        groups = set(map(templates.get, pairs))  # which are few
         found = {
             members.template.number: members
             for group in groups
             if group is not None
             for members in group
-            if members.two_sided is two_sided
         }
         return [found[number] for number in sorted(found)]
 

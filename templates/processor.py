@@ -19,10 +19,18 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from templates.columns import Column, Columns, TooManyRows, columns_of, distinct, together
+from templates.columns import (
+    Column,
+    Columns,
+    TooManyRows,
+    chosen,
+    columns_of,
+    distinct,
+    together,
+)
 from templates.conjunctive import Base, filter_query, query_over_base, query_over_views
 from templates.inmemory import Touched, answers, filtered, several
-from templates.joingraph import JoinGraph
+from templates.joingraph import LEFT, RIGHT, JoinGraph
 from templates.leaving import Leaving
 from templates.lending import Lender
 from templates.members import Members
@@ -33,7 +41,7 @@ from templates.values import Hash, Values, keys_of
 from templates.viewcache import ViewCache
 from templates.views import BACKWARD, FORWARD, JOINS, Views, make_several, written_order
 
-FEW_ROWS = 4096
+FEW_ROWS = 32_768
 """Value joins of a batch, and bindings of filters, up to which templates are joined in memory."""
 
 _Touched: TypeAlias = "tuple[Members, Columns]"
@@ -130,15 +138,16 @@ class Processor:
             self._loaded.trim()
         values = witnesses.values
         interned = self._values.intern(values["strVal"].to_pylist())
-        bindings = _timed(witnesses, interned.keys)
+        bindings = _keyed(witnesses, interned.keys)
         self._lend_batch(bindings, witnesses.times)
-        self._store(bindings)
+        self._store(bindings, witnesses.times)
         self.out = {}
         self._filter(bindings)
         self._made = {}
         if self._views:
-            common = pa.array(interned.known | (values["docs"].to_numpy() > 1))
-            self._join(bindings.filter(common.take(witnesses.bindings["value"])), witnesses.times)
+            shared = pa.array(interned.known | (values["docs"].to_numpy() > 1))
+            usable = shared.take(witnesses.bindings["value"].combine_chunks()).fill_null(False)
+            self._join(columns_of(bindings), usable.to_numpy(zero_copy_only=False), witnesses.times)
         elif bindings.num_rows:
             self._join_over_base(witnesses.times)
         if witnesses.times.num_rows:
@@ -151,14 +160,18 @@ class Processor:
         They are complete for the pairs of variables and the documents that they have.
         """
         interned = self._values.intern(witnesses.values["strVal"].to_pylist())
-        bindings = _timed(witnesses, interned.keys)
+        bindings = _keyed(witnesses, interned.keys)
         self._lend_batch(bindings, witnesses.times)
         self._connection.execute(
             "DELETE FROM state.binding b USING batch_binding w"
             " WHERE (b.doc, b.pair) = (w.doc, w.pair)"
         )
         self._loaded = self._leaving = None  # which have only rows that are added
-        self._store(bindings)
+        known = self._connection.sql(
+            "SELECT doc FROM state.times SEMI JOIN batch_times USING (doc)"
+        ).to_arrow_table()
+        new = pc.invert(pc.is_in(witnesses.times["doc"], known["doc"]))
+        self._store(bindings, witnesses.times.filter(new))
         self._lend_batch(*_nothing())
         if witnesses.times.num_rows:
             self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
@@ -179,18 +192,24 @@ class Processor:
         self.lender.lend("batch_binding", bindings)
         self.lender.lend("batch_times", times)
 
-    def _store(self, bindings: pa.Table) -> None:
-        """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
+    def _store(self, bindings: pa.Table, times: pa.Table) -> None:
+        """Maintain the join state (Algorithm 2); witnesses of filters need not be kept.
+
+        `times` are those of all documents, or of those that are not kept yet.
+        """
         kept = self._registry.kept(bindings["pair"].to_numpy())
         if not kept.all():
             bindings = bindings.filter(pa.array(kept))
         if bindings.num_rows:
+            present = pc.is_in(times["doc"], pa.array(distinct(bindings["doc"].to_numpy())))
+            times = times.filter(present).drop_columns("first")
             if self._loaded is not None:
-                self._loaded.add(bindings)
+                self._loaded.add(bindings, times)
             self.lender.insert("state.binding", bindings)
+            self.lender.insert("state.times", times)
             if self._leaving is not None:
                 keeps = self._registry.keeps[bindings["pair"].to_numpy()]
-                self._leaving.note(keeps, pc.max(bindings["ts"]).as_py())
+                self._leaving.note(keeps, pc.max(times["ts"]).as_py())
 
     def _filter(self, bindings: pa.Table) -> None:
         """Evaluate the templates with one side, which see the batch only."""
@@ -210,15 +229,19 @@ class Processor:
                     continue
             self._evaluate(number, _filter_sql(graph, self._lend_touched(number, rows)))
 
-    def _join(self, side: pa.Table, times: pa.Table) -> None:
-        """Evaluate the templates with two sides (Algorithm 4, line 9), in one pass or two."""
-        if not side.num_rows:
+    def _join(self, bindings: Columns, usable: Column, times: pa.Table) -> None:
+        """Evaluate the templates with two sides (Algorithm 4, line 9), in one pass or two.
+
+        `usable` are the rows whose values another document has, too.
+        """
+        if not usable.any():
             return
-        batch = columns_of(side)
         first = pc.min(times["doc"]).as_py()
         for views in [FORWARD, BACKWARD] if self._looks_back(times) else [FORWARD]:
             back = views is BACKWARD
-            half = Pass(self._kept, self._registry.bounds(), back, first)
+            asked = self._registry.joined(LEFT if back else RIGHT)[bindings["pair"]] > 0
+            batch = chosen(bindings, np.flatnonzero(usable & asked))
+            half = Pass(self._kept, self._registry.bounds(), columns_of(times), back, first)
             self._made[views] = []
             for joins in half.joins(batch, partial(self._registry.firing.driving, back=back)):
                 self._made[views].append(joins)
@@ -350,15 +373,13 @@ class Processor:
         finite = np.flatnonzero((keeps >= 0) & (keeps < INFINITE))
         bounds = pa.table({"pair": finite, "bound": clock - keeps[finite]})
         self.lender.lend("bounds", bounds.cast(_BOUNDS))
-        ((deleted,),) = self._connection.execute(
-            "DELETE FROM state.binding USING bounds WHERE binding.pair = bounds.pair"
-            " AND binding.ts < bounds.bound"
-        ).fetchall()
+        with written_order(self._connection):  # else documents and pairs are joined by time
+            ((deleted,),) = self._connection.execute(_FORGET).fetchall()
         if self._loaded is not None:
             self._loaded.forget(keeps, clock)
         self._leaving = None
         if deleted:
-            self._values.sweep()
+            self._sweep()
         return bool(deleted)
 
     def _leaving_of(self, keeps: Column) -> Leaving:
@@ -366,7 +387,9 @@ class Processor:
         if self._views and self._kept.whole:
             pairs, times = self._kept.ages()
         else:
-            found = self._connection.execute("SELECT pair, ts FROM state.binding").fetchnumpy()
+            found = self._connection.execute(
+                "SELECT pair, ts FROM state.binding JOIN state.times USING (doc)"
+            ).fetchnumpy()
             pairs, times = np.asarray(found["pair"]), np.asarray(found["ts"])
         return Leaving.of(keeps[pairs], times)
 
@@ -378,14 +401,26 @@ class Processor:
             if self._loaded is not None:
                 self._loaded.forget(self._registry.keeps, -INFINITE)
             self._leaving = None
-            self._values.sweep()
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Delete the times and the texts that no binding needs any more."""
+        self._connection.execute(
+            "DELETE FROM state.times WHERE doc NOT IN (SELECT doc FROM state.binding)"
+        )
+        self._values.sweep()
 
 
+_FORGET = """
+DELETE FROM state.binding WHERE rowid IN (
+    SELECT b.rowid FROM state.binding b JOIN state.times t ON t.doc = b.doc
+    JOIN bounds ON bounds.pair = b.pair WHERE t.ts < bounds.bound)
+"""
 _BOUNDS = pa.schema([("pair", pa.int32()), ("bound", pa.int64())])
 
 
-_KEPT = Base("state.binding", "base_node", "base_times")
-_OLD = Base("old_binding", "base_node", "base_times")
+_KEPT = Base("state.binding", "base_node", "state.times")
+_OLD = Base("old_binding", "base_node", "state.times")
 _BATCH = Base("batch_binding", "batch_node", "batch_times")
 
 _BASE_VIEWS = """
@@ -393,10 +428,8 @@ CREATE OR REPLACE TEMP VIEW base_node AS
     SELECT DISTINCT doc, node2 AS node, key FROM state.binding WHERE key IS NOT NULL;
 CREATE OR REPLACE TEMP VIEW batch_node AS
     SELECT DISTINCT doc, node2 AS node, key FROM batch_binding WHERE key IS NOT NULL;
-CREATE OR REPLACE TEMP VIEW base_times AS
-    SELECT DISTINCT doc, start, ts, clock, rank, base FROM state.binding;
 """
-"""R_doc of compared nodes, and R_docTS."""
+"""R_doc of compared nodes."""
 
 
 @lru_cache(maxsize=4096)
@@ -436,15 +469,11 @@ def _project(rows: pa.Table, graph: JoinGraph) -> pa.Table:
     )
 
 
-def _timed(witnesses: Witnesses, keys: npt.NDArray[np.uint64]) -> pa.Table:
-    """Return bindings as they are kept: with keys in place of rows of values, and times."""
-    bindings, times = witnesses.bindings, witnesses.times
+def _keyed(witnesses: Witnesses, keys: npt.NDArray[np.uint64]) -> pa.Table:
+    """Return bindings as they are kept: with keys in place of rows of values."""
+    bindings = witnesses.bindings
     by_row = pa.array(keys, pa.uint64())
-    timed = bindings.drop_columns("value").append_column("key", by_row.take(bindings["value"]))
-    place = pa.array(np.searchsorted(times["doc"].to_numpy(), bindings["doc"].to_numpy()))
-    for name in times.column_names[1:]:
-        timed = timed.append_column(name, times[name].take(place))
-    return timed
+    return bindings.drop_columns("value").append_column("key", by_row.take(bindings["value"]))
 
 
 def _table(columns: Columns, schema: pa.Schema) -> pa.Table:
@@ -467,4 +496,4 @@ _NO_JOINS = JOINS.empty_table()
 
 def _nothing() -> tuple[pa.Table, pa.Table]:
     nothing = Witnesses(*(schema.empty_table() for schema in (BINDINGS, TIMES, VALUES)))
-    return _timed(nothing, np.empty(0, dtype=np.uint64)), nothing.times
+    return _keyed(nothing, np.empty(0, dtype=np.uint64)), nothing.times

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from templates.columns import Column, Columns, counted, grown
 from templates.conjunctive import OPERATORS
-from templates.joingraph import Edge, JoinGraph, Node
+from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph, Node
 from templates.members import Firing, Members, Row, add
 from templates.relations import INFINITE, Pair
 from templates.template import Template, Templates, embedding
@@ -38,8 +38,9 @@ CREATE TABLE state.pair(id INTEGER, var1 INTEGER, var2 INTEGER);
 CREATE TABLE state.template(id INTEGER, graph VARCHAR);
 CREATE TABLE state.value(key UBIGINT, strVal VARCHAR);
 CREATE TABLE state.binding(
-    doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT,
-    start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT, first BIGINT);
+    doc BIGINT, pair INTEGER, node1 INTEGER, node2 INTEGER, key UBIGINT);
+CREATE TABLE state.times(
+    doc BIGINT, start BIGINT, ts BIGINT, clock BIGINT, rank BIGINT, base BIGINT);
 """
 
 Variable: TypeAlias = tuple[int, str]
@@ -82,6 +83,7 @@ class Registry:
         self._pairs_of: dict[int, int] = {}  # how many pairs a variable is in
         self._keeps: Counter[int] = Counter()  # rows of joins of two sides, by how long they keep
         self._keep_of = np.full(64, -1, dtype=np.int64)
+        self._joined = [np.zeros(64, dtype=np.int64) for _ in (LEFT, RIGHT)]
         self._keeps_changed = False
         self._symmetric = 0  # rows with the operator JOIN
         self._qids: dict[Row, int] = {}
@@ -234,6 +236,10 @@ class Registry:
         """How long the witnesses of each pair are kept, in ticks, by its number; -1: not at all."""
         return self._keep_of
 
+    def joined(self, side: int) -> Column:
+        """How many value joins have each pair of variables on a side, by the pair's number."""
+        return self._joined[side]
+
     def describe(self, number: int) -> Pair:
         """Return a pair of variables by its number."""
         use = self._pairs[number]
@@ -266,6 +272,7 @@ class Registry:
         self._pair_numbers[first, second] = number
         self._pairs[number] = _PairUse(number, first, second)
         self._keep_of = grown(self._keep_of, number, -1)
+        self._joined = [grown(counts, number, 0) for counts in self._joined]
         for variable in {first, second}:
             self._pairs_of[variable] = self._pairs_of.get(variable, 0) + 1
 
@@ -333,6 +340,9 @@ class Registry:
                 keep = max(use.keeps, default=-1)
                 self._keeps_changed |= 0 <= self._keep_of[number] != keep
                 self._keep_of[number] = keep
+        for ends in self._joins(row):
+            for side, place in zip((LEFT, RIGHT), ends, strict=True):
+                self._joined[side][row.pairs[place]] += by
 
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)
@@ -408,6 +418,9 @@ class Registry:
                 use.valued += rows_of_it * (child in graph.compared)
             if graph.two_sided:
                 self._load_keeps(columns[name], columns["keep"])
+        for ends in graph.value_joins:
+            for side, place in zip((LEFT, RIGHT), ends, strict=True):
+                np.add.at(self._joined[side], columns[f"p{place}"], 1)
 
     def _load_keeps(self, pairs: Column, keeps: Column) -> None:
         """Count how long rows keep the bindings of their pairs."""

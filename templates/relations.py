@@ -6,8 +6,7 @@ for two adjacent variables, a *key* for a string value.  The public views
 (`R_bin`, `R_doc`, ...) show the texts again.
 
 R_doc has no table: a node's string value is that of the pairs which it is the second
-of.  Nor has R_docTS: what is kept of a pair has its document's times beside it, so that
-a join of two sides reads one relation on each.
+of.  R_docTS is `state.times`, of the documents that have bindings.
 
 | here     | paper            | columns                                                    |
 |----------|------------------|------------------------------------------------------------|

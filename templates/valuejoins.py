@@ -26,8 +26,8 @@ from templates.views import JOINS, both
 
 FEW = 4096
 """Value joins of a batch up to which all of them are made."""
-LONG = 32
-"""Rows of a slice, for each pair of variables that is looked up in it, from which on that pays."""
+LONG = 4
+"""Links of a slice, for each pair of variables that is looked up in it, from which on that pays."""
 PART = 200_000
 """Value joins up to which those of several documents are made at once."""
 
@@ -47,7 +47,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass of a batch over what is kept.
+    """One pass of a batch over what is kept; `times` are those of the batch's documents.
 
     `back`: the batch is the left side, and the right one what was kept before
     the document `first`; else the batch is the right side, and the left one
@@ -56,6 +56,7 @@ class Pass:
 
     kept: Kept
     bounds: Bounds
+    times: Columns
     back: bool
     first: int
 
@@ -70,8 +71,10 @@ class Pass:
         keys, places, here = np.unique(batch["key"], return_inverse=True, return_counts=True)
         there = self.kept.counts(keys)
         if (there * here).sum() <= FEW:
-            yield self._made(batch, *self.kept.of_values(batch["key"]))
-            return
+            which, rows = self.kept.of_values(batch["key"])
+            if len(rows) <= FEW:
+                yield self._made(batch, which, rows)
+                return
         pairs, place = np.unique(batch["pair"], return_inverse=True)
         weights = np.bincount(place, there[places]).astype(np.int64)
         light = weights > 0
@@ -164,7 +167,8 @@ class Pass:
 
     def _made(self, batch: Columns, which: Column, rows: Column) -> Columns:
         """Return R_vj of some rows of the batch, each with a kept one of the same value."""
-        near, far = chosen({n: batch[n] for n in TIMES}, which), self.kept.rows(rows, TIMES)
+        at = np.searchsorted(self.times["doc"], batch["doc"][which])
+        near, far = chosen({n: self.times[n] for n in TIMES}, at), self.kept.rows(rows, TIMES)
         one, other = (near, far) if self.back else (far, near)
         gap, lead, age = _times(one, other)
         wanted = (one["base"] != other["base"]) & (abs(gap) <= self.bounds.window)

@@ -19,17 +19,17 @@ import duckdb
 import numpy as np
 
 from templates.columns import Column, distinct
-from templates.kept import DOCUMENT_BYTES, ROW_BYTES, Kept
+from templates.kept import DOCUMENT_BYTES, LINK_BYTES, ROW_BYTES, Kept
 from templates.lending import Lender
 
 FILLED = 0.75
 """The part of the budget that is left in use when something is dropped."""
 
-_ALL = "SELECT * EXCLUDE (first) FROM state.binding"
+_LINKS = "SELECT DISTINCT doc, node1, node2, key FROM state.binding WHERE key IS NOT NULL"
 
 
 class Dropped:
-    """The values of rows that are not in memory, with how many rows each has."""
+    """The values of links that are not in memory, with how many links each has."""
 
     def __init__(self) -> None:
         self._keys = np.empty(0, np.uint64)
@@ -44,14 +44,14 @@ class Dropped:
         return self._keys.nbytes + self._counts.nbytes
 
     def counts(self, keys: Column) -> Column:
-        """Return how many rows each of some values has."""
+        """Return how many links each of some values has."""
         if not len(self._keys):
             return np.zeros(len(keys), np.int64)
         place = np.minimum(np.searchsorted(self._keys, keys), len(self._keys) - 1)
         return np.where(self._keys[place] == keys, self._counts[place], 0)
 
     def change(self, keys: Column, counts: Column) -> None:
-        """Add rows of values, or take away as many."""
+        """Add links of values, or take away as many."""
         every = np.concatenate((self._keys, keys))
         united, place = np.unique(every, return_inverse=True)
         total = np.zeros(len(united), np.int64)
@@ -90,24 +90,37 @@ class ViewCache(Kept):
         """Read what fits, the newest documents first."""
         first = self._first_that_fits()
         if first is None:
-            self.add(self._connection.sql(_ALL).to_arrow_table())
+            self._load("true")
             return
-        older = self._connection.sql(
-            "SELECT key, count(*) AS rows FROM state.binding"
-            f" WHERE doc < {first} AND key IS NOT NULL GROUP BY key"
+        self._dropped.change(*self._counted(f"doc < {first}"))
+        self._load(f"doc >= {first}")
+
+    def _load(self, which: str) -> None:
+        """Read the rows of some documents."""
+        bindings, times = (
+            self._connection.sql(f"FROM state.{table} WHERE {which}{order}").to_arrow_table()
+            for table, order in (("binding", ""), ("times", " ORDER BY doc"))
+        )
+        self.add(bindings, times)
+
+    def _counted(self, which: str) -> tuple[Column, Column]:
+        """Return the values of some documents, and how many links each has."""
+        counted = self._connection.sql(
+            f"SELECT key, count(*) AS links FROM ({_LINKS} AND {which}) GROUP BY key"
         ).to_arrow_table()
-        self._dropped.change(older["key"].to_numpy(), older["rows"].to_numpy())
-        self.add(self._connection.sql(f"{_ALL} WHERE doc >= {first}").to_arrow_table())
+        return counted["key"].to_numpy(), counted["links"].to_numpy()
 
     def _first_that_fits(self) -> int | None:
         """Return the document from which on all fit; None if nothing has to be left out."""
         if self._budget is None:
             return None
         counted = self._connection.sql(
-            "SELECT doc, count(*) AS rows FROM state.binding GROUP BY doc ORDER BY doc DESC"
+            f"SELECT doc, count(*) * {ROW_BYTES} + count(DISTINCT (node1, node2, key)) *"
+            f" {LINK_BYTES} + {DOCUMENT_BYTES} AS bytes"
+            " FROM state.binding GROUP BY doc ORDER BY doc DESC"
         ).to_arrow_table()
         docs = counted["doc"].to_numpy()
-        fitting = _fitting(counted["rows"].to_numpy(), self._budget)
+        fitting = _fitting(counted["bytes"].to_numpy(), self._budget)
         if fitting == len(docs):
             return None
         return int(docs[fitting - 1]) if fitting else int(docs[0]) + 1
@@ -115,7 +128,7 @@ class ViewCache(Kept):
     # -- Finding ---------------------------------------------------------------------------
 
     def counts(self, keys: Column) -> Column:
-        """Return how many rows there are of each of some values, or a few more."""
+        """Return how many links there are of each of some values."""
         found: Column = super().counts(keys) + self._dropped.counts(keys)
         return found
 
@@ -147,12 +160,10 @@ class ViewCache(Kept):
         ).to_arrow_table()
         docs = having["doc"].to_numpy()
         docs = docs[~self.has_documents(docs)]
-        fetched = self._connection.sql(
-            f"{_ALL} WHERE doc IN ({self._lender.among(docs)})"
-        ).to_arrow_table()
-        self.add(fetched)
-        valued = fetched["key"].drop_null().to_numpy()
-        self._dropped.change(valued, np.full(len(valued), -1))
+        before = self._links.size
+        self._load(f"doc IN ({self._lender.among(docs)})")
+        fetched = self._links["key"][before:][self._links["valued"][before:]]
+        self._dropped.change(fetched, np.full(len(fetched), -1))
 
     # -- Forgetting ------------------------------------------------------------------------
 
@@ -176,21 +187,16 @@ class ViewCache(Kept):
             self._count_dropped()
 
     def _count_dropped(self) -> None:
-        """Count the rows of the documents that are not in memory; none of them is read."""
+        """Count the links of the documents that are not in memory; none of them is read."""
         here = self._documents["doc"].copy()
-        elsewhere = f" AND doc NOT IN ({self._lender.among(here)})" if len(here) else ""
-        counted = self._connection.sql(
-            "SELECT key, count(*) AS rows FROM state.binding WHERE key IS NOT NULL"
-            f"{elsewhere} GROUP BY key"
-        ).to_arrow_table()
+        elsewhere = f"doc NOT IN ({self._lender.among(here)})" if len(here) else "true"
         self._dropped = Dropped()
-        self._dropped.change(counted["key"].to_numpy(), counted["rows"].to_numpy())
+        self._dropped.change(*self._counted(elsewhere))
 
 
 def _fitting(sizes: Column, budget: int) -> int:
-    """Return how many documents fit into a part of a budget, given how many rows each has."""
-    costs = np.cumsum(sizes * ROW_BYTES + DOCUMENT_BYTES)
-    return int(np.searchsorted(costs, FILLED * budget, "right"))
+    """Return how many documents fit into a part of a budget, given how many bytes each takes."""
+    return int(np.searchsorted(np.cumsum(sizes), FILLED * budget, "right"))
 
 
 def a_quarter() -> int:

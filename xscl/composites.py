@@ -228,7 +228,7 @@ class Composites:
     def forget(self) -> None:
         """Delete those that neither the join state nor a result refers to."""
         self._store.connection.execute(
-            "DELETE FROM state.composite WHERE doc NOT IN (SELECT doc FROM state.binding"
+            "DELETE FROM state.composite WHERE doc NOT IN (SELECT doc FROM state.times"
             " UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result)"
         )
 

@@ -240,7 +240,8 @@ def _kept(
     listed = ", ".join(str(pair) for pair in network.pairs(registered))
     since = network.core.clock.now - DAY
     ((rows, documents, lately),) = store.fetch(
-        "SELECT count(*), count(DISTINCT doc), count(*) FILTER (ts > ?) FROM state.binding"
+        "SELECT count(*), count(DISTINCT doc), count(*) FILTER (ts > ?)"
+        " FROM state.binding JOIN state.times USING (doc)"
         f" WHERE pair IN ({listed})",
         [since],
     )

@@ -42,7 +42,7 @@ BOUNDED = 64
 """Pushes from one look at the number of rows of a table to the next."""
 
 _REFERRED = """
-    SELECT doc FROM held UNION ALL SELECT doc FROM state.binding
+    SELECT doc FROM held UNION ALL SELECT doc FROM state.times
     UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result
     UNION ALL SELECT unnest(docs) FROM state.composite
 """

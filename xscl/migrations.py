@@ -189,11 +189,22 @@ def _to_8(run: Run) -> None:
     run("ALTER TABLE state.entries RENAME TO core")
 
 
+def _to_9(run: Run) -> None:
+    """Keep the times of a document once, beside its bindings."""
+    run(
+        "CREATE TABLE state.times AS"
+        " SELECT DISTINCT doc, start, ts, clock, rank, base FROM state.binding"
+    )
+    run("CREATE TABLE state.kept_binding AS SELECT doc, pair, node1, node2, key FROM state.binding")
+    run("DROP TABLE state.binding")
+    run("ALTER TABLE state.kept_binding RENAME TO binding")
+
+
 COUNTS_FROM = 3
 """The version since which stores count their commits."""
 
 OLDEST = 2
-STEPS: tuple[Step, ...] = (_to_3, _to_4, _to_5, _to_6, _to_7, _to_8)
+STEPS: tuple[Step, ...] = (_to_3, _to_4, _to_5, _to_6, _to_7, _to_8, _to_9)
 """The first leads from `OLDEST` to the next version, and so on."""
 
 VERSION = OLDEST + len(STEPS)

@@ -102,7 +102,8 @@ class Reading(Subscribing):
         keeps, since = self._registry.keeps, self._documents.clock - DAY
         witnesses, lately = Counter[int](), Counter[int]()
         for pair, count, late in store.fetch(
-            "SELECT pair, count(*), count(*) FILTER (ts > ?) FROM state.binding GROUP BY pair",
+            "SELECT pair, count(*), count(*) FILTER (ts > ?)"
+            " FROM state.binding JOIN state.times USING (doc) GROUP BY pair",
             [since],
         ):
             if pair < len(keeps) and keeps[pair] >= 0:

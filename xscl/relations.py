@@ -37,7 +37,7 @@ def _nodes(bindings: str) -> str:
 VIEWS = f"""
 CREATE OR REPLACE TEMP VIEW R_docTS AS
     SELECT d.id AS docid, t.ts AS timestamp
-    FROM (SELECT DISTINCT doc, ts FROM state.binding) t JOIN state.document d USING (doc);
+    FROM state.times t JOIN state.document d USING (doc);
 CREATE OR REPLACE TEMP VIEW R_docTSW AS
     SELECT d.id AS docid, t.ts AS timestamp FROM batch_times t JOIN state.document d USING (doc);
 CREATE OR REPLACE TEMP VIEW R_doc AS

@@ -86,7 +86,7 @@ def documents(first: int, count: int) -> list[Document]:
 def sizes(engine: Engine) -> Sizes:
     """Return counts and bytes of what an engine keeps."""
     kept = engine._processor._kept
-    tables = ("binding", "value", "document", "text", "result", "subscription")
+    tables = ("binding", "times", "value", "document", "text", "result", "subscription")
     counts = ", ".join(f"(SELECT count(*) FROM state.{name}) AS {name}" for name in tables)
     columns = engine.sql(
         f"SELECT {counts}, (SELECT coalesce(sum(octet_length(xml)), 0)::BIGINT FROM state.text)"

@@ -75,11 +75,11 @@ _READY = {
     "seq_kept": "SELECT doc, pair, node1, node2, key FROM state.binding",
     "seq_kept_node": "SELECT DISTINCT doc, node2 AS node, key FROM state.binding"
     " WHERE key IS NOT NULL",
-    "seq_kept_times": "SELECT DISTINCT doc, ts FROM state.binding",
+    "seq_kept_times": "SELECT doc, ts FROM state.times",
     "seq_times": "FROM batch_times",
-    "seq_l": "SELECT doc, pair, node1, node2, key, ts FROM state.binding"
+    "seq_l": "SELECT doc, pair, node1, node2, key, ts FROM seq_kept JOIN seq_kept_times USING (doc)"
     " WHERE key IN (SELECT key FROM batch_binding)",
-    "seq_r": "SELECT doc, pair, node1, node2, key, ts FROM batch_binding"
+    "seq_r": "SELECT doc, pair, node1, node2, key, ts FROM seq_right JOIN seq_times USING (doc)"
     " WHERE key IN (SELECT key FROM state.binding)",
     "seq_vj": "SELECT l.doc AS doc0, r.doc AS doc1, l.pair AS pair0, r.pair AS pair1,"
     " l.node1 AS above0, r.node1 AS above1, l.node2 AS node0, r.node2 AS node1"

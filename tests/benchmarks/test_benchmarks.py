@@ -196,6 +196,16 @@ def test_names_of_mmqjp_flat(
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+def test_small_batches_beside_many_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rss, "BATCH", 20)
+    monkeypatch.setattr(rss, "SMALL", (1, 2))
+    monkeypatch.setattr(rss, "TIMES", 3)
+    one, two = rss._beside_many(rss.Plan("b", "INF", (40,), 40, put_in=4_000))
+    assert [row.parameters["batch"] for row in (one, two)] == [1, 2]
+    assert one.figures.keys() == {"milliseconds", "p95_ms", "ratio", "witness_rows"}
+    assert 3_000 < int(str(one.figures["witness_rows"])) < 6_000
+
+
 def test_the_list_names_every_benchmark(capsys: pytest.CaptureFixture[str]) -> None:
     assert command.main(["--list"]) == 0
     printed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import duckdb
 import numpy as np
 
-from templates.joingraph import Edge, JoinGraph, Node
+from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph, Node
 from templates.members import Members
 from templates.registry import SCHEMA, Registry
 
@@ -57,6 +57,7 @@ def known(registry: Registry) -> dict[str, object]:
         "described": [registry.describe(pair) for pair, _, _ in registry.named(pairs)],
         "kept": [registry.is_kept(pair) for pair in pairs],
         "keeps": registry.keeps.tolist(),
+        "joined": [registry.joined(side).tolist() for side in (LEFT, RIGHT)],
         "bounds": registry.bounds(),
         "back": registry.looks_back,
         "shortest": registry.shortest,

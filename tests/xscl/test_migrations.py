@@ -170,6 +170,18 @@ def test_the_feeds_of_version_2(old: Path) -> None:
         assert list(feeds.items(feed)) == ["one"]
 
 
+def test_times_are_kept_once_a_document(old: Path) -> None:
+    with xscl.Engine(old) as engine, closing(engine.store()) as opened:
+        bindings = opened.fetch("SELECT DISTINCT doc FROM state.binding ORDER BY ALL")
+        assert len(bindings) > 5
+        assert opened.fetch("SELECT doc FROM state.times ORDER BY ALL") == bindings
+        ((wrong,),) = opened.fetch(
+            "SELECT count(*) FROM state.times t JOIN state.document d USING (doc) WHERE"
+            " (t.start, t.ts, t.clock, t.rank, t.base) <> (d.ts, d.ts, d.clock, d.rank, d.base)"
+        )
+        assert wrong == 0
+
+
 # -- The old store is kept -----------------------------------------------------------------
 
 

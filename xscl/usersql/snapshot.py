@@ -148,12 +148,15 @@ def _joined(store: Store, documents: pa.Table, pairs: set[int] | None) -> Tables
         of_pair = f"pair IN ({_listed(pairs)})"
         of_key = f"key IN (SELECT key FROM state.binding WHERE {of_pair})"
     bindings = store.arrow(
-        f"SELECT doc, pair, node1, node2, key, ts FROM state.binding WHERE {of_pair}"
+        f"SELECT doc, pair, node1, node2, key FROM state.binding WHERE {of_pair}"
     )
+    times = store.arrow("SELECT doc, ts FROM state.times")
     if pairs is not None:
         bindings = bindings.filter(pc.is_in(bindings["doc"], documents["doc"]))
+        times = times.filter(pc.is_in(times["doc"], bindings["doc"]))
     return {
         "binding": bindings,
+        "times": times,
         "value": store.arrow(f"SELECT key, strVal FROM state.value WHERE {of_key}"),
     }
 

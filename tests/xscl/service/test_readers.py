@@ -34,7 +34,11 @@ def large(path: Path) -> Home:
         with closing(engine.store()) as store, store.transaction():
             store.fetch(
                 "INSERT INTO state.binding SELECT 1000 + i // 10, 0, i % 10, i % 10,"
-                f" 1000000000 + i::UBIGINT, i, i, i, i, i, i FROM range({WITNESSES}) t(i)"
+                f" 1000000000 + i::UBIGINT FROM range({WITNESSES}) t(i)"
+            )
+            store.fetch(
+                "INSERT INTO state.times SELECT 1000 + i, i, i, i, i, i"
+                f" FROM range({WITNESSES // 10}) t(i)"
             )
             store.fetch(
                 "INSERT INTO state.value SELECT 1000000000 + i::UBIGINT, 'a ' || i"

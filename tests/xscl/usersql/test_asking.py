@@ -230,8 +230,11 @@ def test_l3_a_million_witnesses_are_published_in_time(tmp_path: Path) -> None:
         engine.push(documents(1, 2))
         store = engine.store()
         store.fetch(
-            "INSERT INTO state.binding SELECT 1000 + i // 10, 1, i % 10, i % 10, i::UBIGINT,"
-            " i, i, i, i, i, i FROM range(1000000) t(i)"
+            "INSERT INTO state.binding SELECT 1000 + i // 10, 1, i % 10, i % 10, i::UBIGINT"
+            " FROM range(1000000) t(i)"
+        )
+        store.fetch(
+            "INSERT INTO state.times SELECT 1000 + i, i, i, i, i, i FROM range(100000) t(i)"
         )
         store.fetch("INSERT INTO state.value SELECT i::UBIGINT, 'a ' || i FROM range(1000000) t(i)")
         store.fetch(
