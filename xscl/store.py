@@ -139,7 +139,7 @@ class Store:
         # Asked once: for the first such question DuckDB makes all its own views, for 16 ms.
         tables = [] if making else self.fetch(_TABLES)
         if tables:
-            found = self._version(tables)
+            found = self._version(file.path, tables)
             self._read_all(file.path, tables)
         else:  # it is new, or its making was broken off
             if not accept:
@@ -164,12 +164,12 @@ class Store:
             self.fetch("INSERT INTO mark.store VALUES (?)", [store])
             self.fetch(_COUNT)
 
-    def _version(self, tables: Sequence[_Table]) -> int:
+    def _version(self, path: Path, tables: Sequence[_Table]) -> int:
         if ("state", "meta") not in [table[:2] for table in tables]:
-            raise StoreDamaged(self.path, "it is a database of something else")
+            raise StoreDamaged(path, "it is a database of something else")
         found = self.meta("version")
         if not OLDEST <= found <= VERSION:
-            raise WrongVersion(self.path, found, OLDEST, VERSION)
+            raise WrongVersion(path, found, OLDEST, VERSION)
         return found
 
     def _read_all(self, path: Path, tables: Sequence[_Table]) -> None:
