@@ -68,8 +68,7 @@ def create_tables(store: Store, secrets: Secrets | None = None) -> None:
 
     What later versions of the tables have comes by a migration (`xscl.migrations`).
     """
-    made = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed_spool'"
-    if not store.fetch(made):
+    if not store.has("feed_spool"):
         with store.transaction():
             store.connection.execute(SCHEMA)
     _hide_secrets(store, secrets)
@@ -77,11 +76,8 @@ def create_tables(store: Store, secrets: Secrets | None = None) -> None:
 
 def _hide_secrets(store: Store, secrets: Secrets | None) -> None:
     """Take the secrets of an older store out of its tables."""
-    old = store.fetch(
-        "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed_secret'"
-    )
     headers: dict[str, tuple[str, str]] = {}
-    if old:
+    if store.has("feed_secret"):
         for key, written, given_for in store.fetch("SELECT * FROM state.feed_secret"):
             headers[key] = written, given_for
     elif not store.fetch("SELECT 1 FROM state.feed WHERE domain IS NULL LIMIT 1"):

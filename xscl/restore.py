@@ -159,8 +159,7 @@ def _tried(staging: Home, backup: Backup) -> tuple[Seen, int]:
 
 def _appended(store: Store) -> int:
     """Return the last segment that feeds appended; the store may have consumed less, or more."""
-    made = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed_spool'"
-    if not store.fetch(made):
+    if not store.has("feed_spool"):
         return 0
     ((segment,),) = store.fetch("SELECT coalesce(max(segment), 0) FROM state.feed_spool")
     return int(segment)

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 import pyarrow as pa
@@ -28,6 +28,7 @@ from feeds.faultpoints import reached
 from templates import registry
 from templates.lending import Lender
 from templates.relations import INFINITE
+from xscl.database import FILE, InMemory, connect
 from xscl.durable import copy_durably
 from xscl.errors import StoreError
 from xscl.mark import Seen
@@ -35,14 +36,13 @@ from xscl.migrations import COUNTED, COUNTS_FROM, OLDEST, VERSION, migrate
 from xscl.storeerrors import BackupError, StoreClosed, StoreDamaged, StoreInUse, WrongVersion, told
 from xscl.storefile import Part, StoreFile, new_id
 
-SCHEMA = f"""
+SCHEMA = """
 CREATE SCHEMA state;
 CREATE TABLE state.meta(key VARCHAR, value BIGINT);
 CREATE TABLE state.progress(
     position BIGINT, told BIGINT, clock BIGINT, next_doc BIGINT, segment BIGINT,
     texts_from BIGINT, matches_from BIGINT, documents_from BIGINT, documents_forgotten BIGINT,
     text_bytes BIGINT);
-INSERT INTO state.progress VALUES (0, -1, {-INFINITE >> 1}, 1, 0, 0, 0, 0, 0, 0);
 CREATE TABLE state.stream(name VARCHAR PRIMARY KEY, lateness BIGINT, live BOOLEAN,
     attributes VARCHAR);
 CREATE TABLE state.document(
@@ -82,6 +82,11 @@ CREATE TABLE state.secret_address(
     hash BLOB, id VARCHAR, subscription VARCHAR, label VARCHAR, created BIGINT);
 """
 
+_FIRST_ROWS = f"""
+INSERT INTO state.progress VALUES (0, -1, {-INFINITE >> 1}, 1, 0, 0, 0, 0, 0, 0);
+INSERT INTO state.meta VALUES ('version', {VERSION});
+"""
+
 _COUNT = "SELECT nextval('mark.commits')"
 
 READ_WHOLE = 1 << 26
@@ -107,11 +112,13 @@ class Store:
         self._lender: Lender | None = None
         self._statements: dict[str, duckdb.Statement] = {}
         self._file: StoreFile | None = None
+        self._in_memory: InMemory | None = None
         self._own = True
         try:
             if self.path is None:
-                self._connection = _connect(None)
-                self._create()
+                self._in_memory = InMemory(SCHEMA + registry.SCHEMA)
+                self._connection = self._in_memory.connection
+                self._connection.execute(_FIRST_ROWS)
             else:
                 self._open(StoreFile(self.path), accept, keep_old)
         except (duckdb.Error, OSError) as error:
@@ -126,46 +133,46 @@ class Store:
     def _open(self, file: StoreFile, accept: bool, keep_old: bool) -> None:
         self._file = file
         seen = file.make_ready(accept=accept)
-        self._connection = _connect(file.path)
+        making = not file.path.exists()
+        self._connection = connect(file.path)
         file.claim.know()
-        if self._is_empty():
+        # Asked once: for the first such question DuckDB makes all its own views, for 16 ms.
+        tables = [] if making else self.fetch(_TABLES)
+        if tables:
+            found = self._version(file.path, tables)
+            self._read_all(file.path, tables)
+        else:  # it is new, or its making was broken off
             if not accept:
                 file.compare(seen, None)
             self._create(new_id() if seen is None else seen.store)
-        found = self._version()
-        self._read_all(file.path)
+            found = VERSION
+        now = self.seen() if found >= COUNTS_FROM else None
         if not accept:
-            file.compare(seen, self.seen() if found >= COUNTS_FROM else None)
+            file.compare(seen, now)
         if found < VERSION:
             kept = self._keep_old(file.path, found) if keep_old else None
             self._upgrade(found, kept)
-        file.follow(seen, self.seen())
+            now = self.seen()
+        assert now is not None
+        file.follow(seen, now)
         self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
 
-    def _is_empty(self) -> bool:
-        """Whether the database has no tables: its making was broken off, or has not begun."""
-        return not self.fetch("SELECT 1 FROM duckdb_tables() WHERE NOT temporary LIMIT 1")
-
-    def _create(self, store: str | None = None) -> None:
-        """Make the tables; a store without an id, in memory, counts no commits."""
+    def _create(self, store: str) -> None:
+        """Make the tables of a store with an id."""
         with self.transaction():
-            self.connection.execute(SCHEMA + registry.SCHEMA)
-            self.set_meta(version=VERSION)
-            if store is not None:
-                self.connection.execute(COUNTED)
-                self.fetch("INSERT INTO mark.store VALUES (?)", [store])
-                self.fetch(_COUNT)
+            self.connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS + COUNTED)
+            self.fetch("INSERT INTO mark.store VALUES (?)", [store])
+            self.fetch(_COUNT)
 
-    def _version(self) -> int:
-        known = "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'meta'"
-        if self.path is not None and not self.fetch(known):
-            raise StoreDamaged(self.path, "it is a database of something else")
+    def _version(self, path: Path, tables: Sequence[_Table]) -> int:
+        if ("state", "meta") not in [table[:2] for table in tables]:
+            raise StoreDamaged(path, "it is a database of something else")
         found = self.meta("version")
         if not OLDEST <= found <= VERSION:
-            raise WrongVersion(self.path, found, OLDEST, VERSION)
+            raise WrongVersion(path, found, OLDEST, VERSION)
         return found
 
-    def _read_all(self, path: Path) -> None:
+    def _read_all(self, path: Path, tables: Sequence[_Table]) -> None:
         """Read every block, so that a damaged one is found before anything relies on it.
 
         That takes about 4 s for 1 GB.  In a large store the texts are left out, which are most
@@ -173,7 +180,7 @@ class Store:
         """
         size = path.stat().st_size
         ((used,),) = self.fetch("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
-        self.fetch(_reading(self.fetch(_TABLES), size))
+        self.fetch(_reading(tables, size))
         # Blocks that were read stay in memory up to its limit: give them back.
         self.fetch(f"SET memory_limit = '{(int(used) >> 20) + 32} MiB'")
         self.fetch("RESET memory_limit")
@@ -184,7 +191,7 @@ class Store:
         self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
         self.connection.close()
         copy_durably(path, kept)
-        self._connection = _connect(path)
+        self._connection = connect(path)
         return kept
 
     def _upgrade(self, found: int, kept: Path | None) -> None:
@@ -324,6 +331,16 @@ class Store:
         """Return the answer of a user's query; what is wrong with it DuckDB says."""
         return self.connection.sql(query).to_arrow_table()
 
+    def has(self, table: str) -> bool:
+        """Return whether there is a table `state.*`, of those that not every store has."""
+        return bool(
+            self.fetch(
+                "SELECT 1 FROM duckdb_tables() WHERE database_name = current_database()"
+                " AND schema_name = 'state' AND table_name = ?",
+                [table],
+            )
+        )
+
     def progress(self, name: str) -> int:
         """Return one of the numbers that pushes change."""
         (value,) = self.numbers(name)
@@ -367,8 +384,8 @@ class Store:
         other._lender, other._statements = None, {}
         with self.telling():
             other._connection = self.connection.cursor()
-            if self.path is not None:
-                other.connection.execute("USE store")
+            name = FILE if self._in_memory is None else self._in_memory.name
+            other.connection.execute(f"USE {name}")
         return other
 
     @contextmanager
@@ -405,12 +422,17 @@ class Store:
         if self._own and self._file is not None:
             self._file.release()
             self._file = None
+        if self._own and self._in_memory is not None:
+            self._in_memory.drop()
 
 
-_TABLES = "SELECT schema_name, table_name FROM duckdb_tables() WHERE NOT temporary"
+_Table: TypeAlias = tuple[str, str, int]
+"""Of a table: its schema, its name, its rows with those that were deleted."""
+
+_TABLES = "SELECT schema_name, table_name, estimated_size FROM duckdb_tables() WHERE NOT temporary"
 
 
-def _reading(tables: Iterable[tuple[str, str]], size: int) -> str:
+def _reading(tables: Iterable[_Table], size: int) -> str:
     """Return what reads all blocks of some tables in a database of so many bytes.
 
     One statement for each would cost more than reading a small store.
@@ -418,7 +440,8 @@ def _reading(tables: Iterable[tuple[str, str]], size: int) -> str:
     few = {"text": "doc"} if size > READ_WHOLE else {}
     return " UNION ALL ".join(
         f'SELECT bit_xor(hash({few.get(table, "rows")})) FROM "{schema}"."{table}" rows'
-        for schema, table in tables
+        for schema, table, rows in tables
+        if rows
     )
 
 
@@ -430,7 +453,7 @@ def inspect(path: Path) -> tuple[int, Seen]:
     quoted = str(path).replace("'", "''")
     with closing(duckdb.connect(":memory:")) as connection:
         try:
-            connection.execute(f"ATTACH '{quoted}' AS store (READ_ONLY); USE store")
+            connection.execute(f"ATTACH '{quoted}' AS {FILE} (READ_ONLY); USE {FILE}")
             found = connection.execute(
                 "SELECT (SELECT value FROM state.meta WHERE key = 'version'), id,"
                 " (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
@@ -442,33 +465,3 @@ def inspect(path: Path) -> tuple[int, Seen]:
             raise told(path, error) from error
     ((version, store, commits),) = found
     return int(version), Seen(store, int(commits))
-
-
-def _connect(path: Path | None) -> duckdb.DuckDBPyConnection:
-    """Return a connection that reaches nothing but its own database.
-
-    The file is attached under a fixed name: DuckDB names a database after its
-    file, and `state.duckdb` would hide the schema `state`.  Until the store is
-    known to be sound, closing it writes nothing.
-    """
-    connection = duckdb.connect(":memory:")
-    try:
-        if path is not None:
-            quoted = str(path).replace("'", "''")
-            connection.execute("PRAGMA disable_checkpoint_on_shutdown")
-            connection.execute(f"ATTACH '{quoted}' AS store; USE store")
-        for setting in _SETTINGS:
-            connection.execute(f"SET {setting}")
-    except duckdb.Error:
-        connection.close()
-        raise
-    return connection
-
-
-_SETTINGS = (
-    "enable_external_access = false",
-    "python_enable_replacements = false",
-    "autoinstall_known_extensions = false",
-    "autoload_known_extensions = false",
-    "checkpoint_threshold = '128 MiB'",  # one takes some 200 ms, in the middle of a batch
-)

@@ -244,10 +244,7 @@ class Streams:
 
     def _has_feeds(self, stream: str) -> bool:
         """Return whether a stream is that of a feed, or a tag of some."""
-        tables = self._store.fetch(
-            "SELECT 1 FROM duckdb_tables() WHERE schema_name = 'state' AND table_name = 'feed'"
-        )
-        return bool(tables) and bool(
+        return self._store.has("feed") and bool(
             self._store.fetch(
                 "SELECT 1 FROM state.feed WHERE stream = ? OR list_contains(tags, ?) LIMIT 1",
                 [stream, stream],

@@ -44,7 +44,10 @@ def found(matches: Iterable[Match]) -> Found:
 def tables(engine: Engine) -> Mapping[str, list[Any]]:
     """Return the rows of every table, the engine's and those of its stages."""
     with closing(engine.store()) as store:
-        listed = store.fetch("SELECT schema_name, table_name FROM duckdb_tables() ORDER BY ALL")
+        listed = store.fetch(
+            "SELECT schema_name, table_name FROM duckdb_tables()"
+            " WHERE database_name = current_database() ORDER BY ALL"
+        )
         names = [f'{schema}."{table}"' for schema, table in listed]
         assert {'state."document"', 'state."subscription"', 'state."text"'} <= set(names)
         return {name: sorted(map(str, store.fetch(f"FROM {name}"))) for name in names}

@@ -74,7 +74,8 @@ def act(engine: Engine, action: tuple[str, str], number: int) -> None:
 
 def state(engine: Engine) -> dict[str, Any]:
     tables = engine.sql(
-        "SELECT table_name AS name FROM duckdb_tables() WHERE schema_name = 'state'"
+        "SELECT table_name AS name FROM duckdb_tables()"
+        " WHERE (database_name, schema_name) = (current_database(), 'state')"
     ).to_pylist()
     rows = {
         table["name"]: sorted(

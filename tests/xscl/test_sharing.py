@@ -241,7 +241,8 @@ def populate(engine: xscl.Engine) -> list[str]:
 def tables(engine: xscl.Engine) -> set[str]:
     """Return the tables of the state that have rows."""
     found = engine._store.fetch(
-        "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'state'"
+        "SELECT table_name FROM duckdb_tables()"
+        " WHERE (database_name, schema_name) = (current_database(), 'state')"
     )
     return {name for (name,) in found if engine._store.fetch(f"SELECT 1 FROM state.{name} LIMIT 1")}
 
