@@ -19,7 +19,9 @@ README = (Path(__file__).parents[1] / "README.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```\n(.*?)```", README, re.DOTALL)
 
 
-LANGUAGE = README[README.index("## The language by example") : README.index("## CEL beside XSCL")]
+LANGUAGE = README[
+    README.index("## The language by example") : README.index("## Languages of events beside XSCL")
+]
 DOCUMENTS = re.search(r"```\n(.*?)```", LANGUAGE, re.DOTALL)
 QUERIES = re.findall(r"^\| ([^|`]+) \| `(.+)` \| (.*) \|$", LANGUAGE, re.MULTILINE)
 

@@ -28,7 +28,7 @@ from feeds.faultpoints import reached
 from templates import registry
 from templates.lending import Lender
 from templates.relations import INFINITE
-from xscl.database import FILE, InMemory, connect
+from xscl.database import FILE, connect
 from xscl.durable import copy_durably
 from xscl.errors import StoreError
 from xscl.mark import Seen
@@ -112,13 +112,11 @@ class Store:
         self._lender: Lender | None = None
         self._statements: dict[str, duckdb.Statement] = {}
         self._file: StoreFile | None = None
-        self._in_memory: InMemory | None = None
         self._own = True
         try:
             if self.path is None:
-                self._in_memory = InMemory(SCHEMA + registry.SCHEMA)
-                self._connection = self._in_memory.connection
-                self._connection.execute(_FIRST_ROWS)
+                self._connection = connect(None)
+                self._connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS)
             else:
                 self._open(StoreFile(self.path), accept, keep_old)
         except (duckdb.Error, OSError) as error:
@@ -384,8 +382,8 @@ class Store:
         other._lender, other._statements = None, {}
         with self.telling():
             other._connection = self.connection.cursor()
-            name = FILE if self._in_memory is None else self._in_memory.name
-            other.connection.execute(f"USE {name}")
+            if self.path is not None:
+                other.connection.execute(f"USE {FILE}")
         return other
 
     @contextmanager
@@ -422,8 +420,6 @@ class Store:
         if self._own and self._file is not None:
             self._file.release()
             self._file = None
-        if self._own and self._in_memory is not None:
-            self._in_memory.drop()
 
 
 _Table: TypeAlias = tuple[str, str, int]

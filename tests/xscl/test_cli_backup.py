@@ -35,7 +35,7 @@ def place(tmp_path: Path) -> Home:
 def backup(place: Home, tmp_path: Path) -> Path:
     done = called("backup", str(tmp_path / "backup.tar"), "--data", str(place.path))
     assert (done.exit_code, done.stderr) == (0, "")
-    assert done.stdout.startswith(f"wrote {tmp_path}/backup.tar: 2 commits, 1 segment that wait")
+    assert done.stdout.startswith(f"wrote {tmp_path}/backup.tar: 3 commits, 1 segment that wait")
     return tmp_path / "backup.tar"
 
 
@@ -43,7 +43,7 @@ def test_what_a_backup_is_in_json(place: Home, backup: Path) -> None:
     done = called("backup", str(backup), "--json", "--data", str(place.path))
     told = json.loads(done.stdout)
     assert told["file"] == str(backup)
-    assert (told["commits"], told["position"], told["version"]) == (2, 0, VERSION)
+    assert (told["commits"], told["position"], told["version"]) == (3, 0, VERSION)
     names = [part["name"] for part in told["parts"]]
     assert names == ["state.duckdb", "spool/000000000001.arrow", "spool/latest"]
     assert backup.stat().st_mode & 0o777 == 0o600
@@ -54,7 +54,7 @@ def test_restored_into_an_empty_directory(backup: Path, tmp_path: Path) -> None:
     done = called("restore", str(backup), *data)
     assert (done.exit_code, done.stderr) == (0, "")
     first, last = done.stdout.splitlines()
-    assert first.startswith(f"restored {tmp_path}/elsewhere: 2 commits, 1 segment that wait")
+    assert first.startswith(f"restored {tmp_path}/elsewhere: 3 commits, 1 segment that wait")
     assert last == "1 segment of the spool will be consumed by 'xscl serve'"
     assert "twice" in called("subscriptions", *data).stdout
 
@@ -73,7 +73,7 @@ def test_data_is_replaced_by_force_only(place: Home, backup: Path) -> None:
     (kept,) = place.path.glob("before-*")
     assert f"kept aside in {kept}: state.duckdb.mark, state.duckdb\n" in done.stdout
     told = json.loads(called("restore", str(backup), "--force", "--json", *data).stdout)
-    assert (told["waiting"], told["missing"], told["commits"]) == (1, 0, 2)
+    assert (told["waiting"], told["missing"], told["commits"]) == (1, 0, 3)
     assert Path(told["aside"]).is_dir()
     assert told["kept"] == ["state.duckdb.mark", "state.duckdb"]
 
@@ -106,9 +106,9 @@ def test_a_store_that_went_backwards(place: Home, backup: Path) -> None:
     done = called("subscriptions", *data)
     assert done.exit_code == 1
     assert done.stderr == (
-        f"xscl: the store {place.database} has gone backwards: it has 2 commits, and "
+        f"xscl: the store {place.database} has gone backwards: it has 3 commits, and "
         f"{mark_path(place.database)} says that {seen.commits} were acknowledged; "
-        f"the last {seen.commits - 2} are missing\n"
+        f"the last {seen.commits - 3} are missing\n"
         "hint: put the newer file back if you have it, or a backup: "
         f"xscl restore FILE --force --data {place.path}; or accept the store as it is, "
         f"without what is missing: xscl restore --accept --data {place.path}\n"
@@ -116,14 +116,14 @@ def test_a_store_that_went_backwards(place: Home, backup: Path) -> None:
     done = called("restore", "--accept", *data)
     assert done.stdout.splitlines() == [
         f"accepted the store in {place.path} as it is, at commit 2",
-        f"lost: the last {seen.commits - 2} commits, with the documents, matches and "
+        f"lost: the last {seen.commits - 3} commits, with the documents, matches and "
         "subscriptions that they brought; documents that are still in the spool will be "
         "consumed again",
     ]
     assert "again" not in called("subscriptions", *data).stdout
     told = json.loads(called("restore", "--accept", "--json", *data).stdout)
     # that something was given up is a commit of its own
-    assert (told["commits"], told["lost"], told["kept"]) == (3, 0, [])
+    assert (told["commits"], told["lost"], told["kept"]) == (4, 0, [])
 
 
 def test_a_store_that_is_gone(place: Home) -> None:
