@@ -146,6 +146,8 @@ class Pass:
         usable = np.flatnonzero(among(kept["key"], keys))
         rows, kept = rows[usable], chosen(kept, usable)
         near, far = self._sides(distinct(joins["docs"]))
+        in_need = among(far, docs)
+        near, far = near[in_need], far[in_need]
         ours_by_doc = Index(batch["doc"][ours])
         there = _code(docs, kept["doc"], keys, kept["key"])
         made = []
@@ -209,7 +211,10 @@ def _times(one: Columns, other: Columns) -> tuple[Column, Column, Column]:
 
 
 def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
-    """Return a number for each two values, from their places among all, which are sorted."""
+    """Return a number for each two values, from their places among all, which are sorted.
+
+    They have to be among them: another would have the number of its neighbour.
+    """
     return np.searchsorted(ones, one) * len(others) + np.searchsorted(others, other)
 
 

@@ -115,7 +115,7 @@ def test_a_store_that_went_backwards(place: Home, backup: Path) -> None:
     )
     done = called("restore", "--accept", *data)
     assert done.stdout.splitlines() == [
-        f"accepted the store in {place.path} as it is, at commit 2",
+        f"accepted the store in {place.path} as it is, at commit 3",
         f"lost: the last {seen.commits - 3} commits, with the documents, matches and "
         "subscriptions that they brought; documents that are still in the spool will be "
         "consumed again",
