@@ -6,8 +6,9 @@ what it meets, not what is kept.  The database has the same rows, and is the
 truth: after a restart or a failure they are read from there.
 
 Many pairs of variables bind the same two nodes of a document: each of a hundred patterns that
-differ in a constant has a pair for the item and its title.  So the rows of two nodes are a *link*,
-which has the value once.  It is links that are found by value, and their rows with them.
+differ in a constant has a pair for the item and its title.  So the rows of two nodes and a value
+are a *link*, which has the value once.  It is links that are found by value, and their rows with
+them.  (Derived nodes are numbered by whoever shreds: two of one number may differ in their values.)
 
 A row takes 8 bytes; a link 25, 12 more in the index of values; a document 76.  If that is too much
 a part of it may be dropped (`templates.viewcache`).
@@ -60,6 +61,9 @@ DOCUMENT: Mapping[str, npt.DTypeLike] = {
 }
 ROW_BYTES, LINK_BYTES, DOCUMENT_BYTES = 8, 37, 76
 
+LINKED = ("place", "node1", "node2", "valued", "key")
+"""What is the same in the rows of a link; `place` is that of the document."""
+
 
 class Kept:
     """The bindings that later documents may meet, found by value and by document."""
@@ -97,7 +101,7 @@ class Kept:
         columns: Columns = {**columns_of(bindings), "valued": valued, "place": place}
         columns = chosen(columns, _by_link(columns))
         place = columns["place"]
-        first = steps(*(columns[name] for name in ("place", "node1", "node2", "valued")))
+        first = steps(*(columns[name] for name in LINKED))
         links = chosen(columns, first)
         opening = steps(place[first])
         before = self._rows.size, self._links.size, self._documents.size
@@ -223,11 +227,15 @@ class Kept:
 
 def _by_link(columns: Columns) -> Column:
     """Return rows in the order of their documents (`place`), and in it of their links."""
-    parts = [columns[name] for name in ("place", "node1", "node2", "valued")]
-    sizes = [int(part.max()) + 1 for part in parts]
-    if math.prod(sizes) >= 1 << 63:
-        return np.lexsort(parts[::-1])
-    return np.argsort(np.ravel_multi_index(parts, sizes), kind="stable")
+    parts = [columns[name] for name in LINKED]
+    sizes = [int(part.max()) + 1 for part in parts[:-1]]
+    if math.prod(sizes) < 1 << 63:
+        codes = np.ravel_multi_index(parts[:-1], sizes)
+        order: Column = np.argsort(codes, kind="stable")
+        codes = codes[order]
+        if len(steps(codes)) == len(steps(codes, columns["key"][order])):  # nearly always
+            return order
+    return np.lexsort(parts[::-1])
 
 
 def _within(ends: Column, numbers: Column) -> tuple[Column, Column]:

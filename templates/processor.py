@@ -104,6 +104,8 @@ class Processor:
         self._leaving: Leaving | None = None  # made when it is next asked for
         connection.execute("RESET disabled_optimizers")  # which a failure may have left set
         self._latest: int | None = None  # time of the latest document that was joined
+        ((newest,),) = connection.execute("SELECT max(doc) FROM state.times").fetchall()
+        self._newest: int = newest or 0  # whose times are kept, by its number
         self.out: dict[int, pa.Table] = {}
         self._lend_batch(*_nothing())
 
@@ -167,11 +169,7 @@ class Processor:
             " WHERE (b.doc, b.pair) = (w.doc, w.pair)"
         )
         self._loaded = self._leaving = None  # which have only rows that are added
-        known = self._connection.sql(
-            "SELECT doc FROM state.times SEMI JOIN batch_times USING (doc)"
-        ).to_arrow_table()
-        new = pc.invert(pc.is_in(witnesses.times["doc"], known["doc"]))
-        self._store(bindings, witnesses.times.filter(new))
+        self._store(bindings, witnesses.times)
         self._lend_batch(*_nothing())
         if witnesses.times.num_rows:
             self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
@@ -193,10 +191,7 @@ class Processor:
         self.lender.lend("batch_times", times)
 
     def _store(self, bindings: pa.Table, times: pa.Table) -> None:
-        """Maintain the join state (Algorithm 2); witnesses of filters need not be kept.
-
-        `times` are those of all documents, or of those that are not kept yet.
-        """
+        """Maintain the join state (Algorithm 2); witnesses of filters need not be kept."""
         kept = self._registry.kept(bindings["pair"].to_numpy())
         if not kept.all():
             bindings = bindings.filter(pa.array(kept))
@@ -206,10 +201,23 @@ class Processor:
             if self._loaded is not None:
                 self._loaded.add(bindings, times)
             self.lender.insert("state.binding", bindings)
-            self.lender.insert("state.times", times)
+            new = pc.invert(pc.is_in(times["doc"], self._known(times)))
+            self.lender.insert("state.times", times.filter(new))
+            self._newest = max(self._newest, pc.max(times["doc"]).as_py())
             if self._leaving is not None:
                 keeps = self._registry.keeps[bindings["pair"].to_numpy()]
                 self._leaving.note(keeps, pc.max(times["ts"]).as_py())
+
+    def _known(self, times: pa.Table) -> pa.ChunkedArray:
+        """Return those of some documents that are kept already.
+
+        So is a composite that comes in one round of a push and, by another stream, in a later one.
+        """
+        if pc.min(times["doc"]).as_py() > self._newest:
+            return times["doc"].slice(0, 0)
+        listed = self.lender.among(times["doc"].to_numpy())
+        known = self._connection.sql(f"SELECT doc FROM state.times WHERE doc IN ({listed})")
+        return known.to_arrow_table()["doc"]
 
     def _filter(self, bindings: pa.Table) -> None:
         """Evaluate the templates with one side, which see the batch only."""

@@ -118,6 +118,25 @@ def test_it_joins_later_documents_with_earlier_ones(tmp_path: Path) -> None:
         ]
 
 
+DERIVED = "S//e->a[./k->x] FOLLOWED BY{%s-case(x) = y, 1 d} S//e->b[./k->y]"
+
+
+@pytest.mark.parametrize("cases", [("lower", "upper"), ("upper", "lower")])
+def test_derived_nodes_of_one_number_keep_their_values(cases: tuple[str, str]) -> None:
+    """What a document's derived nodes are numbered by is what was asked for at that moment."""
+    first, second = cases
+    with Engine() as engine:
+        engine.subscribe(first, DERIVED % first)
+        engine.push(item(1, 1, "Xy"))
+        engine.subscribe(second, DERIVED % second, since="1 d")
+        counts = "SELECT count(DISTINCT node2), count(DISTINCT key) FROM state.binding"
+        assert engine._store.fetch(counts) == [(2, 3)], "two derived nodes have one number"
+        for number, key in enumerate(("xy", "XY"), 2):
+            engine.push(item(number, number, key))
+        found = sorted((m.subscription, *m.documents) for m in engine.matches())
+    assert found == [("lower", "d1", "d2"), ("upper", "d1", "d3"), ("upper", "d2", "d3")]
+
+
 def test_there_is_nothing_before_the_first_document() -> None:
     with Engine() as engine:
         engine.subscribe("q", SHARING, since="7 d")

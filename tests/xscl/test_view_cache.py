@@ -12,6 +12,13 @@ from templates.viewcache import ViewCache
 
 QUERY = "S//i[./ch->c][./u->u] FOLLOWED BY{c = c2 AND u = u2, INF} S//i[./ch->c2][./u->u2]"
 BUDGET = 8_000
+CHAIN = "S//a[./k->x] FOLLOWED BY{%s, %d} S//b[./k->y] FOLLOWED BY{%s = z, 30} S//c[./k->z]"
+CHAINS = (
+    CHAIN % ("x = y", 20, "y"),
+    CHAIN % ("x = y", 30, "y"),
+    CHAIN % ("x = y AND x <= y", 30, "x"),
+)
+"""Their first two blocks make the same composites: in two streams at once, and a round later."""
 
 
 @pytest.fixture(autouse=True)
@@ -105,3 +112,21 @@ def test_what_is_in_memory_stays_when_a_query_leaves() -> None:
         assert kept._dropped._counts.sum() == links - in_memory
         found = engine.push([document(401, 5), document(402, 3)])
         assert [m.documents for m in found] == [("d5", "d401"), ("d3", "d402"), ("d400", "d402")]
+
+
+def chained(budget: int | None) -> xscl.Engine:
+    """Return an engine that is through with two documents of each block of the chains."""
+    engine = xscl.Engine(kept_memory=budget)
+    for number, query in enumerate(CHAINS):
+        engine.subscribe(f"q{number}", query)
+    for number, block in enumerate("aabbcc"):
+        text = f"<{block}><k>5</k></{block}>"
+        engine.push([xscl.Document("S", f"d{number}", 2 * number + 1, text.encode())])
+    return engine
+
+
+def test_a_composite_of_several_streams_has_its_times_once() -> None:
+    with chained(None) as engine:
+        documents = engine._store.fetch("SELECT DISTINCT doc FROM state.binding ORDER BY ALL")
+        assert len(documents) == 10
+        assert engine._store.fetch("SELECT doc FROM state.times ORDER BY ALL") == documents

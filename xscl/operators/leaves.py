@@ -66,7 +66,10 @@ class Leaves:
                 del self._streams[stream]
 
     def witnesses(self, arrived: Sequence[tuple[int, int, Composite]]) -> Witnesses:
-        """Return the witnesses of composites, each with its number and its stream."""
+        """Return the witnesses of composites, each with its number and its stream.
+
+        One that is in several streams has one row of times.
+        """
         bindings: list[tuple[int, int, int, int, int]] = []
         values: dict[str, int] = {}
         documents: list[set[int]] = []
@@ -87,7 +90,7 @@ class Leaves:
                     bindings.append((doc, entry.pair, above, number, row))
         times = [
             (doc, one.start, one.ts, one.clock, one.rank, doc, one.first)
-            for doc, _, one in sorted(arrived, key=lambda each: each[0])
+            for doc, one in sorted({doc: one for doc, _, one in arrived}.items())
         ]
         counts = [(text, len(documents[row])) for text, row in values.items()]
         return Witnesses(
