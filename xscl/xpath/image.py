@@ -1,8 +1,9 @@
 """The automaton as it was, in a file beside the store: a restart asks it for what is new only.
 
 To make places and their index anew takes longer than all else of a restart.  Nothing depends on
-the file: it begins with a digest of its bytes and of the code that wrote them, and has one of the
-definitions of each pair, so what is missing, damaged or older than the store costs time.  It is a
+the file: it begins with a digest of its bytes and of the code that decides what they mean, and has
+one of the definitions of each pair, so what is missing, damaged or older than the store or the
+release costs time.  It is a
 pickle, of classes of stage 1 only, and lies in the data directory, which is its owner's alone.
 """
 
@@ -21,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 from templates.relations import Pair
-from xscl.language import syntax
 from xscl.xpath.artefact import Pickler
 from xscl.xpath.nfa import Automaton
 
@@ -30,6 +30,11 @@ FEWEST = 5_000
 CHANGED = 4
 """An image is written again when one of so many pairs has changed."""
 _SIZE = 32  # bytes of a digest
+_CODE = (
+    *("xscl/xpath/*.py", "xscl/language/*.py", "xscl/language/*.lark", "templates/*.py"),
+    *(f"xscl/{name}.py" for name in ("compile", "functions", "outline", "planner", "shapes")),
+    "feeds/times.py",
+)
 
 _log = logging.getLogger(__name__)
 
@@ -107,11 +112,17 @@ def _digest(data: bytes) -> bytes:
 
 @cache
 def _code() -> bytes:
-    """Return a digest of the code whose objects an image has."""
+    """Return a digest of the code on which it depends what an image has."""
     found = blake2b(digest_size=_SIZE)
-    for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(syntax.__file__)):
+    for path in code():
         found.update(path.read_bytes())
     return found.digest()
+
+
+def code() -> list[Path]:
+    """Return the files that decide what a definition is, what it means and how it is kept."""
+    root = Path(__file__).parents[2]
+    return sorted(path for pattern in _CODE for path in root.glob(pattern))
 
 
 class _Unpickler(pickle.Unpickler):

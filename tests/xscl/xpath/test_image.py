@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import pickle
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import xscl
 from feeds.documents import Document
 from templates.relations import Pair
 from xscl.engine import Engine
@@ -143,6 +145,41 @@ def test_a_damaged_image_is_left(damage: str, tmp_path: Path, asked: list[int]) 
         pairs = len(engine._network.automaton)
         assert pairs > 0
         assert asked == [pairs]
+
+
+def imported(module: str, found: set[Path]) -> None:
+    """Add the files of a module of ours and of all that it imports."""
+    path = Path(xscl.__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py")
+    if path in found or not path.is_file():
+        return
+    found.add(path)
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names)):
+                imported(name, found)
+
+
+def test_an_image_is_of_all_the_code_that_makes_an_automaton(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: set[Path] = set()
+    for module in ("xscl.xpath.asking", "xscl.outline", "xscl.shapes"):
+        imported(module, found)
+    assert len(found) > 20
+    assert {path.name for path in found - set(image.code())} == {"errors.py"}
+    assert "xscl.lark" in {path.name for path in image.code()}
+
+    other = tmp_path / "other.py"
+    other.touch()
+    before, paths = image._code(), image.code()
+    monkeypatch.setattr(image, "code", lambda: [*paths, other])
+    digests = []
+    for text in ("a = 1", "a = 2"):
+        other.write_text(text)
+        image._code.cache_clear()
+        digests.append(image._code())
+    image._code.cache_clear()
+    assert len({before, *digests}) == 3
 
 
 def test_an_image_calls_nothing_but_classes_of_stage_1(tmp_path: Path) -> None:
