@@ -59,7 +59,11 @@ class Image:
         if digest != _digest(data):
             return Automaton()
         automaton: Automaton
-        automaton, self._known = _Unpickler(io.BytesIO(data)).load()
+        try:
+            automaton, self._known = _Unpickler(io.BytesIO(data)).load()
+        except Exception as error:  # it only saves time
+            _log.warning("the image %s was not read: %s", self._path, error or type(error).__name__)
+            return Automaton()
         return automaton
 
     def missing(self, automaton: Automaton, pairs: Sequence[Pair]) -> list[Pair]:
