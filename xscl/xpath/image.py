@@ -3,8 +3,11 @@
 To make places and their index anew takes longer than all else of a restart.  Nothing depends on
 the file: it begins with a digest of its bytes and of the code that decides what they mean, and has
 one of the definitions of each pair, so what is missing, damaged or older than the store or the
-release costs time.  It is a
-pickle, of classes of stage 1 only, and lies in the data directory, which is its owner's alone.
+release costs time.
+
+It is a pickle, of classes of stage 1 only, and lies in the data directory, which is its owner's
+alone.  The digest is no secret: who can write there can make an image that finds wrong matches, as
+they could write wrong ones to the store.  They cannot have it call a function.
 """
 
 from __future__ import annotations
@@ -130,12 +133,17 @@ def code() -> list[Path]:
 
 
 class _Unpickler(pickle.Unpickler):
-    """Reads objects of stage 1 only."""
+    """Makes objects of classes that stage 1 or the language's syntax defines, and nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module == "collections" and name == "Counter":
+        if (module, name) == ("collections", "Counter"):
             return Counter
-        found = super().find_class(module, name) if module.startswith("xscl.") else None
-        if not isinstance(found, type):
-            raise pickle.UnpicklingError(f"{module}.{name} belongs to no automaton")
-        return found
+        if _is_ours(module) and "." not in name:
+            found = super().find_class(module, name)
+            if isinstance(found, type) and _is_ours(found.__module__):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} belongs to no automaton")
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith("xscl.xpath.") or module == "xscl.language.syntax"

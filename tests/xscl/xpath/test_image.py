@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import io
 import os
 import pickle
 from collections.abc import Sequence
@@ -198,6 +199,24 @@ def test_an_image_calls_nothing_but_classes_of_stage_1(
     assert len(read(tmp_path / "image", pickle.dumps(Harmful()))) == 0
     assert "mkdir belongs to no automaton" in caplog.text
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("xscl.poison", "subprocess.Popen"),
+        ("xscl.xpath.image", "pickle.Unpickler"),
+        ("xscl.xpath.artefact", "Path"),
+        ("xscl.xpath.image", "code"),
+        ("xscl.engine", "Engine"),
+        ("builtins", "dict"),
+    ],
+)
+def test_an_image_makes_nothing_that_others_define(module: str, name: str) -> None:
+    names = b"".join(b"\x8c" + bytes([len(text)]) + text.encode() for text in (module, name))
+    data = b"\x80\x04" + names + pickle.STACK_GLOBAL + pickle.STOP
+    with pytest.raises(pickle.UnpicklingError, match=f"{module}.{name} belongs to no automaton"):
+        image._Unpickler(io.BytesIO(data)).load()
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", pickle.dumps(1), pickle.dumps((1, 2, 3))])
