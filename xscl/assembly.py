@@ -156,16 +156,18 @@ class Assembly:
     def close(self) -> None:
         """Close the store; the engine cannot be used any more."""
         with self._lock:
-            self._workers.close()
-            if self._pages is not None:
-                self._pages.close()
-                self._pages = None
-            if self._store.path is not None and self._registry.waiting:
-                self._write_last()
-            if self._pushed is not None:  # else a change has failed
-                self._image.keep(self._network.automaton, self._registry.describe)
-            self._store.close()
-            self._unsettle()
+            try:
+                self._workers.close()
+                if self._pages is not None:
+                    self._pages.close()
+                    self._pages = None
+                if self._store.path is not None and self._registry.waiting:
+                    self._write_last()
+            finally:
+                self._store.close()
+                if self._pushed is not None:  # else a change has failed
+                    self._image.keep(self._network.automaton, self._registry.describe)
+                self._unsettle()
 
     def save(self) -> None:
         """Write the rows of R_T that wait to be written, if there is room.

@@ -7,7 +7,7 @@ release costs time.
 
 It is a pickle, of classes of stage 1 only, and lies in the data directory, which is its owner's
 alone.  The digest is no secret: who can write there can make an image that finds wrong matches, as
-they could write wrong ones to the store.  They cannot have it call a function.
+they could write wrong ones to the store.  They cannot have it call anything but those classes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
@@ -65,7 +66,7 @@ class Image:
         try:
             automaton, self._known = _Unpickler(io.BytesIO(data)).load()
         except Exception as error:  # it only saves time
-            _log.warning("the image %s was not read: %s", self._path, error or type(error).__name__)
+            _log.warning("the image %s was not read: %r", self._path, error)
             return Automaton()
         return automaton
 
@@ -78,26 +79,31 @@ class Image:
         return [pair for pair in pairs if pair.number not in same]
 
     def keep(self, automaton: Automaton, described: Callable[[int], Pair]) -> None:
-        """Write the automaton, if it is large and has changed much since it was read or written."""
+        """Write the automaton, if it is large and has changed much since it was read or written.
+
+        If that fails the log says so, and what was written of it is gone.
+        """
         path = self._path
         if path is None or len(automaton) < FEWEST:
             return
         if (automaton.changes - self._then) * CHANGED < len(automaton):
             return
-        known = {
-            number: _digest_of(replace(described(number), valued=automaton.is_valued(number)))
-            for number in automaton
-        }
         temporary = path.with_name(f"{path.name}.tmp")
         try:
+            known = {
+                number: _digest_of(replace(described(number), valued=automaton.is_valued(number)))
+                for number in automaton
+            }
             data = _pickled((automaton, known))
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
             with open(os.open(temporary, flags, 0o600), "wb") as file:
                 file.write(_digest(data))
                 file.write(data)
             temporary.replace(path)
-        except (OSError, RecursionError) as error:  # it only saves time
-            _log.warning("the image %s was not written: %s", path, error)
+        except Exception as error:  # it only saves time
+            _log.warning("the image %s was not written: %r", path, error)
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
         self._then = automaton.changes
 
 

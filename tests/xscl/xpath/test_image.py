@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import errno
 import io
 import os
 import pickle
@@ -225,6 +226,49 @@ def test_an_image_that_cannot_be_read_is_left(
 ) -> None:
     assert len(read(tmp_path / "image", data)) == 0
     assert "was not read" in caplog.text
+
+
+def fail(*_: object) -> bytes:
+    raise MemoryError
+
+
+def test_an_image_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "state.duckdb"
+    engine = Engine(path)
+    engine.subscribe(*QUERIES[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(image, "_pickled", fail)
+        engine.close()
+    assert "was not written: MemoryError()" in caplog.text
+    with Engine(path) as engine:  # nobody has it open
+        assert len(engine.subscriptions) == 1
+
+
+def test_a_full_disk_keeps_no_part_of_an_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    automaton = Automaton()
+    ask(automaton, pairs := [Pair(1, "S//a", "S//a/k", False)])
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        Image(tmp_path / "image").keep(automaton, {pair.number: pair for pair in pairs}.__getitem__)
+    assert "no space left" in caplog.text
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(tmp_path / "state.duckdb")
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._workers, "close", fail)
+        with pytest.raises(MemoryError):
+            engine.close()
+    Engine(tmp_path / "state.duckdb").close()
 
 
 def test_nobody_else_can_read_an_image(tmp_path: Path) -> None:
