@@ -161,8 +161,8 @@ class Assembly:
                 if self._pages is not None:
                     self._pages.close()
                     self._pages = None
-                if self._store.path is not None and self._registry.waiting:
-                    self._write_last()
+                if self._store.path is not None:
+                    self.save()
             finally:
                 self._store.close()
                 if self._pushed is not None:  # else a change has failed
@@ -172,17 +172,12 @@ class Assembly:
     def save(self) -> None:
         """Write the rows of R_T that wait to be written, if there is room.
 
-        They follow from the queries, so nothing is lost without it.
+        They follow from the queries, so nothing is lost without it: they go on waiting.
         """
         with self._lock:
             if self._registry.waiting:
-                with _only_told(), self._changing():
-                    pass  # which writes them
-
-    def _write_last(self) -> None:
-        """Write what waits, before what is in memory is given up."""
-        with _only_told(), self._store.transaction():
-            self._registry.save()
+                with _only_told(), self._store.transaction(self._registry.written):
+                    self._registry.write()
 
     @contextmanager
     def _changing(self, *, waits: bool = False) -> Iterator[None]:

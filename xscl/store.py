@@ -231,15 +231,18 @@ class Store:
             raise StoreClosed
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit what the block writes, or nothing of it."""
+    def transaction(self, committed: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Commit what the block writes, or nothing of it.
+
+        `committed` is called as soon as it is: that can still raise, if the mark fails.
+        """
         connection = self.connection
         with self.telling():
             connection.execute(self._parsed("BEGIN TRANSACTION"))
             try:
                 yield
                 reached("before_commit")
-                self._commit(connection)
+                self._commit(connection, committed)
             except BaseException:
                 with suppress(duckdb.Error):  # a failed commit has ended the transaction
                     connection.execute("ROLLBACK")
@@ -247,17 +250,19 @@ class Store:
                     self._lender.forget()
                 raise
 
-    def _commit(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def _commit(self, connection: duckdb.DuckDBPyConnection, committed: Callable[[], None]) -> None:
         """Commit, and have the mark say so."""
         mark = None if self._file is None else self._file.mark
         if mark is None:
             connection.execute(self._parsed("COMMIT"))
+            committed()
             reached("after_commit")
             return
         with mark.lock:
             counted = self._lending().execute_planned("counted", _COUNT)
             ((commits,),) = counted.fetchall()
             connection.execute(self._parsed("COMMIT"))
+            committed()
             reached("after_commit")
             try:
                 mark.write(commits)

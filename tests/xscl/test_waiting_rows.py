@@ -175,6 +175,32 @@ def test_on_a_full_disk_all_can_be_read_and_the_end_is_clean(
         assert {match.subscription for match in engine.push(document(34))} == {"b c", "c b"}
 
 
+@pytest.mark.parametrize("point", ["before_commit", "after_commit"])
+def test_saving_is_no_change_that_could_be_undone(
+    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failing one loads nothing again, and what was committed is not written twice."""
+
+    def fail(at: str) -> None:
+        if at == point:
+            raise duckdb.IOException("No space left on device")
+
+    path = tmp_path / "state.duckdb"
+    with Engine(path) as engine:
+        subscribe(engine, "b c", "c b")
+        registry = engine._registry
+        waiting = registry.waiting
+        with monkeypatch.context() as patch:
+            patch.setattr(xscl.store, "reached", fail)
+            engine.save()
+        assert engine._registry is registry
+        assert registry.waiting == (waiting if point == "before_commit" else 0)
+        engine.save()
+        assert registry.waiting == 0
+        rows = engine.sql("SELECT count(*) AS rows, count(DISTINCT id) AS ids FROM state.pair")
+        assert rows["rows"] == rows["ids"]
+
+
 def test_a_clean_end_and_a_backup_write_what_waits(tmp_path: Path) -> None:
     with Engine(tmp_path / "state.duckdb") as engine:
         subscribe(engine, "b c")
