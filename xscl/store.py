@@ -308,9 +308,10 @@ class Store:
 
     @contextmanager
     def reading(self, begin: Callable[[], None] | None = None) -> Iterator[None]:
-        """Let every change within the block be refused or undone, also one that hides in a SELECT.
+        """Let every change within the block be refused, also one that hides in a SELECT.
 
-        What is read in it is as it was at the first read, and what `begin` has written before.
+        What is read in it is as it was at the first read, and what `begin` has written before:
+        with that, changes are undone, but for those of sequences (see `refuse_changes`).
         """
         self.connection.execute(f"BEGIN TRANSACTION{' READ ONLY' if begin is None else ''}")
         try:
@@ -333,6 +334,13 @@ class Store:
     def answer(self, query: str) -> pa.Table:
         """Return the answer of a user's query; what is wrong with it DuckDB says."""
         return self.connection.sql(query).to_arrow_table()
+
+    def refuse_changes(self, query: str) -> None:
+        """Raise duckdb.Error if a user's query would change anything; within `reading` alone.
+
+        Planning it is enough for that.
+        """
+        self.connection.sql(query).explain()
 
     def has(self, table: str) -> bool:
         """Return whether there is a table `state.*`, of those that not every store has."""

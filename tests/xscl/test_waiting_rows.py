@@ -18,7 +18,7 @@ import xscl.store
 from feeds.documents import Document
 from tests.examples import examples
 from xscl.engine import Engine
-from xscl.errors import StoreError
+from xscl.errors import SqlError, StoreError
 from xscl.home import Home
 from xscl.match import Match
 from xscl.restore import restore
@@ -97,6 +97,31 @@ def test_relations_are_whole(tmp_path: Path) -> None:
         assert engine.sql("FROM R_T_1").num_rows == 1
         subscribe(engine, "b c, 2")
         assert engine.sql("FROM R_T_1").num_rows == 2
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT nextval('mark.commits')",
+        "SELECT qid, setval('mark.commits', 1) FROM R_T_1",
+        "FROM query('SELECT set' || 'val(''mark.commits'', 1)')",
+    ],
+)
+def test_a_question_counts_no_commits(query: str, tmp_path: Path) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        for name in ("b c", "b c, 2"):
+            subscribe(engine, name)
+            assert engine._registry.waiting
+            before = engine._store.seen()
+            with pytest.raises(SqlError, match="Cannot write"):
+                engine.sql(query)
+            assert engine._store.seen() == before
+            assert engine.sql("FROM R_T_1").num_rows > 0
+            engine.save()
+            assert not engine._registry.waiting
+            with pytest.raises(SqlError, match="Cannot write"):
+                engine.sql(query)
+    Engine(tmp_path / "state.duckdb").close()
 
 
 def test_what_waits_can_be_removed(tmp_path: Path) -> None:
