@@ -145,6 +145,10 @@ class Registry:
     def save(self) -> None:
         """Write what was added since the last time."""
         self.write()
+        self.written()
+
+    def written(self) -> None:
+        """Let what `write` wrote wait no more: it has been committed."""
         self._new.clear()
 
     def write(self) -> None:

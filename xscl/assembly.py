@@ -156,31 +156,28 @@ class Assembly:
     def close(self) -> None:
         """Close the store; the engine cannot be used any more."""
         with self._lock:
-            self._workers.close()
-            if self._pages is not None:
-                self._pages.close()
-                self._pages = None
-            if self._store.path is not None and self._registry.waiting:
-                self._write_last()
-            if self._pushed is not None:  # else a change has failed
-                self._image.keep(self._network.automaton, self._registry.describe)
-            self._store.close()
-            self._unsettle()
+            try:
+                self._workers.close()
+                if self._pages is not None:
+                    self._pages.close()
+                    self._pages = None
+                if self._store.path is not None:
+                    self.save()
+            finally:
+                self._store.close()
+                if self._pushed is not None:  # else a change has failed
+                    self._image.keep(self._network.automaton, self._registry.describe)
+                self._unsettle()
 
     def save(self) -> None:
         """Write the rows of R_T that wait to be written, if there is room.
 
-        They follow from the queries, so nothing is lost without it.
+        They follow from the queries, so nothing is lost without it: they go on waiting.
         """
         with self._lock:
             if self._registry.waiting:
-                with _only_told(), self._changing():
-                    pass  # which writes them
-
-    def _write_last(self) -> None:
-        """Write what waits, before what is in memory is given up."""
-        with _only_told(), self._store.transaction():
-            self._registry.save()
+                with _only_told(), self._store.transaction(self._registry.written):
+                    self._registry.write()
 
     @contextmanager
     def _changing(self, *, waits: bool = False) -> Iterator[None]:

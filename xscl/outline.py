@@ -7,7 +7,7 @@ So the outlines of queries that differ in constants are the same but for these (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias, assert_never
 
@@ -97,19 +97,23 @@ class Outline:
 
     def lateness(self, of_stream: Callable[[str], int]) -> int:
         """Return the lateness of the results: the streams' largest, and the time of deadlines."""
+        return max(of_stream(stream) + time for stream, time in self.delays())
 
-        def of(part: Outlined | int) -> int:
+    def delays(self) -> tuple[tuple[str, int], ...]:
+        """Return the streams, each with the time of the deadlines that its documents wait for."""
+
+        def of(part: Outlined | int, time: int) -> Iterator[tuple[str, int]]:
             match part:
                 case int(component) | Read(component):
-                    return of_stream(self.blocks[component])
+                    yield self.blocks[component], time
                 case OverTime(Absent(window=window), left, right):
-                    return max(of(left), of(right)) + window
+                    yield from (*of(left, time + window), *of(right, time + window))
                 case Joined(left, right) | OverTime(_, left, right):
-                    return max(of(left), of(right))
+                    yield from (*of(left, time), *of(right, time))
                 case _:
                     assert_never(part)
 
-        return of(self.root)
+        return tuple(dict.fromkeys(of(self.root, 0)))
 
 
 def outline(query: CompiledQuery) -> Outline:

@@ -80,7 +80,12 @@ class Reading(Subscribing):
             with self._store.telling():
                 self._relations.refresh()
             try:
-                with self._store.reading(self._registry.write if self._registry.waiting else None):
+                if not self._registry.waiting:
+                    with self._store.reading():
+                        return self._store.answer(query)
+                with self._store.reading():
+                    self._store.refuse_changes(query)
+                with self._store.reading(self._registry.write):
                     return self._store.answer(query)
             except duckdb.Error as error:
                 raise SqlError(str(error)) from None

@@ -14,6 +14,7 @@ is done when a second query of the shape comes: of many there is but one.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -86,12 +87,13 @@ class First:
 
 
 class Shapes:
-    """Queries ready to be registered, compiled once for each shape."""
+    """Queries ready to be registered, compiled once for each shape; for any thread."""
 
     def __init__(self, compile_: Callable[[str], CompiledQuery], most: int = MOST) -> None:
         self._compile = compile_
         self._most = most
         self._shapes: dict[Shape, First | Fill | None] = {}  # that of the longest ago first
+        self._lock = threading.Lock()
 
     def prepare(self, source: str) -> Registrable:
         """Return a query ready to be registered; raises QueryError."""
@@ -100,14 +102,15 @@ class Shapes:
         if found is None:
             return self._alone(source)
         shape, constants = found
-        if shape not in self._shapes:
-            whole = self._alone(source)
-            self._keep(shape, First(constants, whole))
-            return whole
-        known = self._shapes.pop(shape)
-        if isinstance(known, First):
-            known = self._learnt(shape, known.constants, known.query)
-        self._keep(shape, known)
+        with self._lock:
+            if shape not in self._shapes:
+                whole = self._alone(source)
+                self._keep(shape, First(constants, whole))
+                return whole
+            known = self._shapes.pop(shape)
+            if isinstance(known, First):
+                known = self._learnt(shape, known.constants, known.query)
+            self._keep(shape, known)
         if known is None:
             return self._alone(source)
         try:

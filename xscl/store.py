@@ -231,15 +231,18 @@ class Store:
             raise StoreClosed
 
     @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit what the block writes, or nothing of it."""
+    def transaction(self, committed: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Commit what the block writes, or nothing of it.
+
+        `committed` is called as soon as it is: that can still raise, if the mark fails.
+        """
         connection = self.connection
         with self.telling():
             connection.execute(self._parsed("BEGIN TRANSACTION"))
             try:
                 yield
                 reached("before_commit")
-                self._commit(connection)
+                self._commit(connection, committed)
             except BaseException:
                 with suppress(duckdb.Error):  # a failed commit has ended the transaction
                     connection.execute("ROLLBACK")
@@ -247,17 +250,19 @@ class Store:
                     self._lender.forget()
                 raise
 
-    def _commit(self, connection: duckdb.DuckDBPyConnection) -> None:
+    def _commit(self, connection: duckdb.DuckDBPyConnection, committed: Callable[[], None]) -> None:
         """Commit, and have the mark say so."""
         mark = None if self._file is None else self._file.mark
         if mark is None:
             connection.execute(self._parsed("COMMIT"))
+            committed()
             reached("after_commit")
             return
         with mark.lock:
             counted = self._lending().execute_planned("counted", _COUNT)
             ((commits,),) = counted.fetchall()
             connection.execute(self._parsed("COMMIT"))
+            committed()
             reached("after_commit")
             try:
                 mark.write(commits)
@@ -303,9 +308,10 @@ class Store:
 
     @contextmanager
     def reading(self, begin: Callable[[], None] | None = None) -> Iterator[None]:
-        """Let every change within the block be refused or undone, also one that hides in a SELECT.
+        """Let every change within the block be refused, also one that hides in a SELECT.
 
-        What is read in it is as it was at the first read, and what `begin` has written before.
+        What is read in it is as it was at the first read, and what `begin` has written before:
+        with that, changes are undone, but for those of sequences (see `refuse_changes`).
         """
         self.connection.execute(f"BEGIN TRANSACTION{' READ ONLY' if begin is None else ''}")
         try:
@@ -328,6 +334,13 @@ class Store:
     def answer(self, query: str) -> pa.Table:
         """Return the answer of a user's query; what is wrong with it DuckDB says."""
         return self.connection.sql(query).to_arrow_table()
+
+    def refuse_changes(self, query: str) -> None:
+        """Raise duckdb.Error if a user's query would change anything; within `reading` alone.
+
+        Planning it is enough for that.
+        """
+        self.connection.sql(query).explain()
 
     def has(self, table: str) -> bool:
         """Return whether there is a table `state.*`, of those that not every store has."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import pyarrow as pa
 
@@ -25,7 +26,7 @@ from xscl.relational import (
     schema_of,
 )
 from xscl.results import Subscription
-from xscl.shapes import Registrable
+from xscl.shapes import MOST, Registrable
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 
@@ -56,7 +57,7 @@ class Streams:
         self._store = store
         self._subscriptions = subscriptions
         self._compiled = compiled
-        self._prepared = prepared
+        self._delays = lru_cache(MOST)(lambda query: _delays(prepared(query)))
         self._latenesses: dict[str, int] = {}
         self._live: set[str] = set()
         self._live_readers: list[Subscription] = []
@@ -206,16 +207,10 @@ class Streams:
         inputs = [
             self.latest(publisher.reads)
             if publisher.relational
-            else self._lateness_of(publisher.query)
+            else max(self.lateness(read) + time for read, time in self._delays(publisher.query))
             for publisher in self._subscriptions.publishers(stream)
         ]
         return max([*inputs, self._latenesses.get(stream, 0)])
-
-    def _lateness_of(self, query: str) -> int:
-        """Return the lateness of what a query publishes."""
-        outline = self._prepared(query)
-        assert isinstance(outline, Outline), "what publishes is not plain"
-        return outline.lateness(self.lateness)
 
     def latest(self, streams: Iterable[str]) -> int:
         """Return the largest lateness of some streams."""
@@ -295,3 +290,9 @@ class Streams:
                 f"publishing {stream!r} from later streams would change what its readers keep",
                 hint="subscribe the publisher before its readers",
             )
+
+
+def _delays(query: Registrable) -> tuple[tuple[str, int], ...]:
+    """Return what a query that publishes reads, and how much later what it publishes is."""
+    assert isinstance(query, Outline), "what publishes is not plain"
+    return query.delays()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any
+
 import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
@@ -17,12 +20,14 @@ from tests.whole.strategies import (
     residuals,
 )
 from xscl.compile import CompiledQuery, compile_query
+from xscl.engine import Engine
 from xscl.errors import QueryError
 from xscl.language.constants import MOST, marks, split
 from xscl.language.parser import parse, parse_block
 from xscl.language.shortest import shortest
 from xscl.language.unparse import unparse
-from xscl.shapes import Plain, Shapes, plain, registrable
+from xscl.shapes import Plain, Registrable, Shapes, plain, registrable
+from xscl.streams import Streams
 
 FORMS = (
     'S//a->v[./b = "{0}"][contains(./c, "{1}")]',
@@ -247,3 +252,57 @@ def test_of_more_shapes_than_are_kept_the_one_of_longest_ago_leaves() -> None:
     assert compiled == []
     shapes.prepare(texts("b")[1])
     assert compiled[0] == texts("b")[1]
+
+
+def test_threads_may_ask_at_once() -> None:
+    queries = [f"S//a[./k = {n}]->x JOIN{{x = y, 3}} S//b->y" for n in range(4)]
+    compiled: list[str] = []
+
+    def compile_(query: str) -> CompiledQuery:
+        compiled.append(query)
+        return compile_query(query)
+
+    class Meanwhile(dict[Any, Any]):
+        """Has another thread ask for a query of a shape that has just been taken out."""
+
+        def pop(self, *key: Any) -> Any:
+            found = super().pop(*key)
+            if not asked:
+                asked.append(pool.submit(shapes.prepare, queries[3]))
+                wait(asked, 0.05)
+            return found
+
+    asked: list[Future[Registrable]] = []
+    shapes = Shapes(compile_)
+    for query in queries[:2]:
+        shapes.prepare(query)
+    known = len(compiled)
+    shapes._shapes = Meanwhile(shapes._shapes)
+    with ThreadPoolExecutor(1) as pool:
+        assert shapes.prepare(queries[2]).source == queries[2]
+        assert asked[0].result().source == queries[3]
+    assert len(compiled) == known
+
+
+def test_the_lateness_of_a_published_stream_is_asked_without_its_outlines() -> None:
+    made = "S//a[./k = {n}]->x {by} T//b->y PUBLISH P"
+    forms = ("FOLLOWED BY{x = y, 3}", "NOT FOLLOWED BY{x = y, 7}", "NEXT{x = y}")
+    with Engine() as engine:
+        engine.stream("S", lateness=5)
+        engine.stream("T", lateness=2)
+        prepared: list[str] = []
+
+        def prepare(query: str) -> Registrable:
+            prepared.append(query)
+            return registrable(compile_query(query))
+
+        streams = Streams(engine._store, engine._subscriptions, compile_query, prepare)
+        found = []
+        for n, by in enumerate(forms):
+            engine.subscribe(f"q{n}", made.format(n=n, by=by))
+            found.append((streams_lateness(streams), len(prepared)))
+        assert found == [(5, 1), (12, 2), (12, 3)]
+
+
+def streams_lateness(streams: Streams) -> int:
+    return max(streams.lateness("P") for _ in range(3))

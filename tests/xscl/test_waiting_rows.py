@@ -18,7 +18,7 @@ import xscl.store
 from feeds.documents import Document
 from tests.examples import examples
 from xscl.engine import Engine
-from xscl.errors import StoreError
+from xscl.errors import SqlError, StoreError
 from xscl.home import Home
 from xscl.match import Match
 from xscl.restore import restore
@@ -99,6 +99,31 @@ def test_relations_are_whole(tmp_path: Path) -> None:
         assert engine.sql("FROM R_T_1").num_rows == 2
 
 
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT nextval('mark.commits')",
+        "SELECT qid, setval('mark.commits', 1) FROM R_T_1",
+        "FROM query('SELECT set' || 'val(''mark.commits'', 1)')",
+    ],
+)
+def test_a_question_counts_no_commits(query: str, tmp_path: Path) -> None:
+    with Engine(tmp_path / "state.duckdb") as engine:
+        for name in ("b c", "b c, 2"):
+            subscribe(engine, name)
+            assert engine._registry.waiting
+            before = engine._store.seen()
+            with pytest.raises(SqlError, match="Cannot write"):
+                engine.sql(query)
+            assert engine._store.seen() == before
+            assert engine.sql("FROM R_T_1").num_rows > 0
+            engine.save()
+            assert not engine._registry.waiting
+            with pytest.raises(SqlError, match="Cannot write"):
+                engine.sql(query)
+    Engine(tmp_path / "state.duckdb").close()
+
+
 def test_what_waits_can_be_removed(tmp_path: Path) -> None:
     (tmp_path / "killed").mkdir()
     with Engine(tmp_path / "state.duckdb") as engine:
@@ -173,6 +198,32 @@ def test_on_a_full_disk_all_can_be_read_and_the_end_is_clean(
         assert told(engine) == before
         engine.push([document(30), document(31)])
         assert {match.subscription for match in engine.push(document(34))} == {"b c", "c b"}
+
+
+@pytest.mark.parametrize("point", ["before_commit", "after_commit"])
+def test_saving_is_no_change_that_could_be_undone(
+    point: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failing one loads nothing again, and what was committed is not written twice."""
+
+    def fail(at: str) -> None:
+        if at == point:
+            raise duckdb.IOException("No space left on device")
+
+    path = tmp_path / "state.duckdb"
+    with Engine(path) as engine:
+        subscribe(engine, "b c", "c b")
+        registry = engine._registry
+        waiting = registry.waiting
+        with monkeypatch.context() as patch:
+            patch.setattr(xscl.store, "reached", fail)
+            engine.save()
+        assert engine._registry is registry
+        assert registry.waiting == (waiting if point == "before_commit" else 0)
+        engine.save()
+        assert registry.waiting == 0
+        rows = engine.sql("SELECT count(*) AS rows, count(DISTINCT id) AS ids FROM state.pair")
+        assert rows["rows"] == rows["ids"]
 
 
 def test_a_clean_end_and_a_backup_write_what_waits(tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """The automaton as it was, in a file beside the store: a restart asks it for what is new only.
 
 To make places and their index anew takes longer than all else of a restart.  Nothing depends on
-the file: it begins with a digest of its bytes and of the code that wrote them, and has one of the
-definitions of each pair, so what is missing, damaged or older than the store costs time.  It is a
-pickle, of classes of stage 1 only, and lies in the data directory, which is its owner's alone.
+the file: it begins with a digest of its bytes and of the code that decides what they mean, and has
+one of the definitions of each pair, so what is missing, damaged or older than the store or the
+release costs time.
+
+It is a pickle, of classes of stage 1 only, and lies in the data directory, which is its owner's
+alone.  The digest is no secret: who can write there can make an image that finds wrong matches, as
+they could write wrong ones to the store.  They cannot have it call anything but those classes.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import os
 import pickle
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
@@ -21,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 from templates.relations import Pair
-from xscl.language import syntax
 from xscl.xpath.artefact import Pickler
 from xscl.xpath.nfa import Automaton
 
@@ -30,6 +34,11 @@ FEWEST = 5_000
 CHANGED = 4
 """An image is written again when one of so many pairs has changed."""
 _SIZE = 32  # bytes of a digest
+_CODE = (
+    *("xscl/xpath/*.py", "xscl/language/*.py", "xscl/language/*.lark", "templates/*.py"),
+    *(f"xscl/{name}.py" for name in ("compile", "functions", "outline", "planner", "shapes")),
+    "feeds/times.py",
+)
 
 _log = logging.getLogger(__name__)
 
@@ -54,7 +63,11 @@ class Image:
         if digest != _digest(data):
             return Automaton()
         automaton: Automaton
-        automaton, self._known = _Unpickler(io.BytesIO(data)).load()
+        try:
+            automaton, self._known = _Unpickler(io.BytesIO(data)).load()
+        except Exception as error:  # it only saves time
+            _log.warning("the image %s was not read: %r", self._path, error)
+            return Automaton()
         return automaton
 
     def missing(self, automaton: Automaton, pairs: Sequence[Pair]) -> list[Pair]:
@@ -66,26 +79,31 @@ class Image:
         return [pair for pair in pairs if pair.number not in same]
 
     def keep(self, automaton: Automaton, described: Callable[[int], Pair]) -> None:
-        """Write the automaton, if it is large and has changed much since it was read or written."""
+        """Write the automaton, if it is large and has changed much since it was read or written.
+
+        If that fails the log says so, and what was written of it is gone.
+        """
         path = self._path
         if path is None or len(automaton) < FEWEST:
             return
         if (automaton.changes - self._then) * CHANGED < len(automaton):
             return
-        known = {
-            number: _digest_of(replace(described(number), valued=automaton.is_valued(number)))
-            for number in automaton
-        }
         temporary = path.with_name(f"{path.name}.tmp")
         try:
+            known = {
+                number: _digest_of(replace(described(number), valued=automaton.is_valued(number)))
+                for number in automaton
+            }
             data = _pickled((automaton, known))
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
             with open(os.open(temporary, flags, 0o600), "wb") as file:
                 file.write(_digest(data))
                 file.write(data)
             temporary.replace(path)
-        except (OSError, RecursionError) as error:  # it only saves time
-            _log.warning("the image %s was not written: %s", path, error)
+        except Exception as error:  # it only saves time
+            _log.warning("the image %s was not written: %r", path, error)
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
         self._then = automaton.changes
 
 
@@ -107,20 +125,31 @@ def _digest(data: bytes) -> bytes:
 
 @cache
 def _code() -> bytes:
-    """Return a digest of the code whose objects an image has."""
+    """Return a digest of the code on which it depends what an image has."""
     found = blake2b(digest_size=_SIZE)
-    for path in (*sorted(Path(__file__).parent.glob("*.py")), Path(syntax.__file__)):
+    for path in code():
         found.update(path.read_bytes())
     return found.digest()
 
 
+def code() -> list[Path]:
+    """Return the files that decide what a definition is, what it means and how it is kept."""
+    root = Path(__file__).parents[2]
+    return sorted(path for pattern in _CODE for path in root.glob(pattern))
+
+
 class _Unpickler(pickle.Unpickler):
-    """Reads objects of stage 1 only."""
+    """Makes objects of classes that stage 1 or the language's syntax defines, and nothing else."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if module == "collections" and name == "Counter":
+        if (module, name) == ("collections", "Counter"):
             return Counter
-        found = super().find_class(module, name) if module.startswith("xscl.") else None
-        if not isinstance(found, type):
-            raise pickle.UnpicklingError(f"{module}.{name} belongs to no automaton")
-        return found
+        if _is_ours(module) and "." not in name:
+            found = super().find_class(module, name)
+            if isinstance(found, type) and _is_ours(found.__module__):
+                return found
+        raise pickle.UnpicklingError(f"{module}.{name} belongs to no automaton")
+
+
+def _is_ours(module: str) -> bool:
+    return module.startswith("xscl.xpath.") or module == "xscl.language.syntax"

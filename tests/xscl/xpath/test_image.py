@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import ast
+import errno
+import io
 import os
 import pickle
 from collections.abc import Sequence
@@ -9,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import xscl
 from feeds.documents import Document
 from templates.relations import Pair
 from xscl.engine import Engine
@@ -145,17 +149,126 @@ def test_a_damaged_image_is_left(damage: str, tmp_path: Path, asked: list[int]) 
         assert asked == [pairs]
 
 
-def test_an_image_calls_nothing_but_classes_of_stage_1(tmp_path: Path) -> None:
+def imported(module: str, found: set[Path]) -> None:
+    """Add the files of a module of ours and of all that it imports."""
+    path = Path(xscl.__file__).parents[1].joinpath(*module.split(".")).with_suffix(".py")
+    if path in found or not path.is_file():
+        return
+    found.add(path)
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            for name in (node.module, *(f"{node.module}.{one.name}" for one in node.names)):
+                imported(name, found)
+
+
+def test_an_image_is_of_all_the_code_that_makes_an_automaton(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: set[Path] = set()
+    for module in ("xscl.xpath.asking", "xscl.outline", "xscl.shapes"):
+        imported(module, found)
+    assert len(found) > 20
+    assert {path.name for path in found - set(image.code())} == {"errors.py"}
+    assert "xscl.lark" in {path.name for path in image.code()}
+
+    other = tmp_path / "other.py"
+    other.touch()
+    before, paths = image._code(), image.code()
+    monkeypatch.setattr(image, "code", lambda: [*paths, other])
+    digests = []
+    for text in ("a = 1", "a = 2"):
+        other.write_text(text)
+        image._code.cache_clear()
+        digests.append(image._code())
+    image._code.cache_clear()
+    assert len({before, *digests}) == 3
+
+
+def read(path: Path, data: bytes) -> Automaton:
+    """Return the automaton of an image that has some bytes, with the digest that is right."""
+    path.write_bytes(image._digest(data) + data)
+    return Image(path).automaton()
+
+
+def test_an_image_calls_nothing_but_classes_of_stage_1(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     class Harmful:
         def __reduce__(self) -> tuple[object, ...]:
             return os.mkdir, (str(tmp_path / "made"),)
 
-    data = pickle.dumps(Harmful())
-    path = tmp_path / "image"
-    path.write_bytes(image._digest(data) + data)
-    with pytest.raises(pickle.UnpicklingError):
-        Image(path).automaton()
+    assert len(read(tmp_path / "image", pickle.dumps(Harmful()))) == 0
+    assert "mkdir belongs to no automaton" in caplog.text
     assert not (tmp_path / "made").exists()
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        ("xscl.poison", "subprocess.Popen"),
+        ("xscl.xpath.image", "pickle.Unpickler"),
+        ("xscl.xpath.artefact", "Path"),
+        ("xscl.xpath.image", "code"),
+        ("xscl.engine", "Engine"),
+        ("builtins", "dict"),
+    ],
+)
+def test_an_image_makes_nothing_that_others_define(module: str, name: str) -> None:
+    names = b"".join(b"\x8c" + bytes([len(text)]) + text.encode() for text in (module, name))
+    data = b"\x80\x04" + names + pickle.STACK_GLOBAL + pickle.STOP
+    with pytest.raises(pickle.UnpicklingError, match=f"{module}.{name} belongs to no automaton"):
+        image._Unpickler(io.BytesIO(data)).load()
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", pickle.dumps(1), pickle.dumps((1, 2, 3))])
+def test_an_image_that_cannot_be_read_is_left(
+    data: bytes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert len(read(tmp_path / "image", data)) == 0
+    assert "was not read" in caplog.text
+
+
+def fail(*_: object) -> bytes:
+    raise MemoryError
+
+
+def test_an_image_that_cannot_be_written_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "state.duckdb"
+    engine = Engine(path)
+    engine.subscribe(*QUERIES[0])
+    with monkeypatch.context() as patch:
+        patch.setattr(image, "_pickled", fail)
+        engine.close()
+    assert "was not written: MemoryError()" in caplog.text
+    with Engine(path) as engine:  # nobody has it open
+        assert len(engine.subscriptions) == 1
+
+
+def test_a_full_disk_keeps_no_part_of_an_image(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    automaton = Automaton()
+    ask(automaton, pairs := [Pair(1, "S//a", "S//a/k", False)])
+
+    def full(self: Path, target: Path) -> Path:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        Image(tmp_path / "image").keep(automaton, {pair.number: pair for pair in pairs}.__getitem__)
+    assert "no space left" in caplog.text
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = Engine(tmp_path / "state.duckdb")
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._workers, "close", fail)
+        with pytest.raises(MemoryError):
+            engine.close()
+    Engine(tmp_path / "state.duckdb").close()
 
 
 def test_nobody_else_can_read_an_image(tmp_path: Path) -> None:
