@@ -92,12 +92,22 @@ class Entries:
                 self._rewrite(operator)
 
     def _rewrite(self, operator: Operator) -> None:
-        """Have what others have as well written anew: the operator has come or left."""
-        if operator.mop is not None:
-            things = list(operator.mop.shared(operator))
-            self._journal.drop(things)
-            for thing in things:
-                self._journal.keep(operator.mop, thing)
+        """Have what others have as well written anew: the operator has come or left.
+
+        A row that waits is written with all operators behind its port.
+        """
+        mop = operator.mop
+        if mop is None or all(one is operator for one in mop.operators):
+            return
+        self._write_again(mop, list(mop.shared(operator)))
+        if mop.lane is not None and mop.waiting_ports():
+            rows = [waiting for waiting in mop.lane.waiting() if waiting[0].mop is mop]
+            self._write_again(mop.lane, rows)
+
+    def _write_again(self, keeper: MOp | Lane, things: Sequence[Any]) -> None:
+        self._journal.drop(things)
+        for thing in things:
+            self._journal.keep(keeper, thing)
 
     # -- Writing ---------------------------------------------------------------------------
 
@@ -166,7 +176,8 @@ class Entries:
         """Take back what was written of the same queries, by ascending number.
 
         ``positions`` is how an entry speaks of operators that is a whole snapshot, as earlier
-        releases wrote it; it is rewritten in parts.
+        releases wrote it; it is rewritten in parts.  An operator that no query holds, as earlier
+        releases left some behind, is left out.
         """
         known = [(number, self._codec.unpacked(packed)) for number, packed in entries]
         if known:
@@ -179,20 +190,26 @@ class Entries:
         for number, data in sorted(known, key=lambda one: list(one[1]) != ["lanes"]):
             if "held" in data:
                 continue
-            read = partial(load_state, self._plan, meant, data)
             if list(data) == ["lanes"]:
                 self._lanes = Lanes(data["lanes"])
                 self._journal.keep(self, self._lanes)
                 self._journal.adopt(number, self._lanes)
-                read()
-            elif len(data) > 1:
+                load_state(self._plan, meant, data)
+                continue
+            if len(data) > 1:
                 self._journal.forget(number)
                 load_state(self._plan, positions, data)
-            elif same:
+                continue
+            left = meant.known(data)
+            read = partial(load_state, self._plan, meant, left)
+            if same and left == data:
                 self._journal.reading(number, read)
+            elif same:
+                self._journal.forget(number)
+                read()
             else:  # several operators may have become one: what all kept is looked at together
                 self._journal.forget(number)
-                for key, rows in data.items():
+                for key, rows in left.items():
                     parts[key] += rows
         load_state(self._plan, meant, parts)
         self._replanned = True
@@ -237,3 +254,16 @@ class Lasting(Numbering):
         return (
             super().operator(reference) if isinstance(reference, str) else self.operators[reference]
         )
+
+    def known(self, data: Data) -> Data:
+        """Return rows as they were written, without the operators that nobody holds."""
+        found = {
+            key: [[one, self._known(whose), *rest] for one, whose, *rest in rows]
+            for key, rows in data.items()
+        }
+        return {key: [one for one in rows if one[1]] for key, rows in found.items()}
+
+    def _known(self, whose: Data) -> Data:
+        if isinstance(whose, list):
+            return [number for number in whose if number in self.operators]
+        return whose if isinstance(whose, str) or whose in self.operators else None

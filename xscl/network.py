@@ -251,14 +251,15 @@ class Network:
             return self._drop(self._registry.remove(subscription.qid))
         self._ordered.pop(subscription.name, None)
         self._nested -= planned.nested
-        self._entries.release(_query(subscription.name))
         if subscription.qid < 0:
             outlet = self._outlets[subscription.qid]
             outlet.uses -= 1
             if not outlet.uses:
                 del self._outlets[subscription.qid]
                 outlet.close()
-        return self._drop(self.planner.release(planned))
+        pairs = self.planner.release(planned)
+        self._entries.release(_query(subscription.name))
+        return self._drop(pairs)
 
     def _drop(self, pairs: tuple[int, ...]) -> tuple[int, ...]:
         for pair in pairs:
