@@ -57,6 +57,7 @@ class Entries:
         self._numbering = Lasting(plan, {})
         self._held: dict[str, Held] = {}
         self._lanes = Lanes([])
+        self._changes: dict[Lane, int] = {}  # of lanes, when they were asked last
         self._compared: dict[MOp, dict[Any, Saved]] = {}
         self._replanned = False  # since m-ops were compared
         self._last = 0  # the number of an operator
@@ -113,10 +114,9 @@ class Entries:
 
     def take(self) -> tuple[list[Entry], list[int]]:
         """Return the new entries, and the numbers of those that are gone."""
-        moved = any(lane.changed for lane in self._plan.lanes.values())
+        moved = any(map(self._has_changed, self._plan.lanes.values()))
         self._compare()
-        for lane in self._plan.lanes.values():
-            lane.changed = False
+        self._changes = {lane: lane.changes for lane in self._plan.lanes.values()}
         if moved or self._journal:
             self._journal.drop((self._lanes,))
             if self._held:
@@ -125,6 +125,9 @@ class Entries:
         fresh, gone = self._journal.take()
         found = [(number, self._entry(kept)) for number, kept in fresh.items()]
         return [(number, self._codec.packed(one)) for number, one in found if one], gone
+
+    def _has_changed(self, lane: Lane) -> bool:
+        return lane.changes != self._changes.get(lane, 0)
 
     def _compare(self) -> None:
         """Tell the journal what has changed in the m-ops that do not."""
@@ -135,7 +138,7 @@ class Entries:
         for mop in self._plan.mops:
             if mop.journals or type(mop).dump is MOp.dump:
                 continue
-            if replanned or mop.lane is None or mop.lane.changed:
+            if replanned or mop.lane is None or self._has_changed(mop.lane):
                 self._compared[mop] = self._compared_with(self._compared.get(mop, {}), mop)
 
     def _compared_with(self, before: dict[Any, Saved], mop: MOp) -> dict[Any, Saved]:
