@@ -6,7 +6,7 @@ membership for which operators it does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterable, Iterator, Set
 
 from cep_core.channels import Members, Port, slots_of
 from cep_core.mop import Operator
@@ -14,11 +14,32 @@ from cep_core.operators.active import ActiveIndex
 from cep_core.runtime import END, Lane
 
 
-def awaited(lane: Lane, operators: Set[Operator]) -> int:
-    """Return the first time that something waits for which concerns some operators, or `END`.
+class Awaited:
+    """When lanes are awaited by some operators: gone through again only if a lane has changed."""
 
-    It takes as long as what waits for others before that.
-    """
+    def __init__(self, operators: Iterable[Operator]) -> None:
+        self._operators: dict[Lane, set[Operator]] = {}
+        for operator in operators:
+            if operator.wanted.lane is not None:
+                self._operators.setdefault(operator.wanted.lane, set()).add(operator)
+        self._known: dict[Lane, tuple[int, int]] = {}  # after how many changes, the time
+
+    def first(self, lane: Lane) -> int:
+        """Return the first time that something waits for which concerns them, or `END`.
+
+        If the lane has changed it takes as long as what waits for others before that.
+        """
+        operators = self._operators.get(lane)
+        if not operators:
+            return END
+        changes, time = self._known.get(lane, (-1, END))
+        if changes != lane.changes:
+            time = _first(lane, operators)
+            self._known[lane] = lane.changes, time
+        return time
+
+
+def _first(lane: Lane, operators: Set[Operator]) -> int:
     timers = (time for time, mop in lane.timers() if not operators.isdisjoint(mop.awaiting(time)))
     first = min(timers, default=END)
     concerned: dict[tuple[Port, Members], bool] = {}

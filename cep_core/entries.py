@@ -57,6 +57,7 @@ class Entries:
         self._numbering = Lasting(plan, {})
         self._held: dict[str, Held] = {}
         self._lanes = Lanes([])
+        self._changes: dict[Lane, int] = {}  # of lanes, when they were asked last
         self._compared: dict[MOp, dict[Any, Saved]] = {}
         self._replanned = False  # since m-ops were compared
         self._last = 0  # the number of an operator
@@ -92,21 +93,30 @@ class Entries:
                 self._rewrite(operator)
 
     def _rewrite(self, operator: Operator) -> None:
-        """Have what others have as well written anew: the operator has come or left."""
-        if operator.mop is not None:
-            things = list(operator.mop.shared(operator))
-            self._journal.drop(things)
-            for thing in things:
-                self._journal.keep(operator.mop, thing)
+        """Have what others have as well written anew: the operator has come or left.
+
+        A row that waits is written with all operators behind its port.
+        """
+        mop = operator.mop
+        if mop is None or all(one is operator for one in mop.operators):
+            return
+        self._write_again(mop, list(mop.shared(operator)))
+        if mop.lane is not None and mop.waiting_ports():
+            rows = [waiting for waiting in mop.lane.waiting() if waiting[0].mop is mop]
+            self._write_again(mop.lane, rows)
+
+    def _write_again(self, keeper: MOp | Lane, things: Sequence[Any]) -> None:
+        self._journal.drop(things)
+        for thing in things:
+            self._journal.keep(keeper, thing)
 
     # -- Writing ---------------------------------------------------------------------------
 
     def take(self) -> tuple[list[Entry], list[int]]:
         """Return the new entries, and the numbers of those that are gone."""
-        moved = any(lane.changed for lane in self._plan.lanes.values())
+        moved = any(map(self._has_changed, self._plan.lanes.values()))
         self._compare()
-        for lane in self._plan.lanes.values():
-            lane.changed = False
+        self._changes = {lane: lane.changes for lane in self._plan.lanes.values()}
         if moved or self._journal:
             self._journal.drop((self._lanes,))
             if self._held:
@@ -115,6 +125,9 @@ class Entries:
         fresh, gone = self._journal.take()
         found = [(number, self._entry(kept)) for number, kept in fresh.items()]
         return [(number, self._codec.packed(one)) for number, one in found if one], gone
+
+    def _has_changed(self, lane: Lane) -> bool:
+        return lane.changes != self._changes.get(lane, 0)
 
     def _compare(self) -> None:
         """Tell the journal what has changed in the m-ops that do not."""
@@ -125,7 +138,7 @@ class Entries:
         for mop in self._plan.mops:
             if mop.journals or type(mop).dump is MOp.dump:
                 continue
-            if replanned or mop.lane is None or mop.lane.changed:
+            if replanned or mop.lane is None or self._has_changed(mop.lane):
                 self._compared[mop] = self._compared_with(self._compared.get(mop, {}), mop)
 
     def _compared_with(self, before: dict[Any, Saved], mop: MOp) -> dict[Any, Saved]:
@@ -166,7 +179,8 @@ class Entries:
         """Take back what was written of the same queries, by ascending number.
 
         ``positions`` is how an entry speaks of operators that is a whole snapshot, as earlier
-        releases wrote it; it is rewritten in parts.
+        releases wrote it; it is rewritten in parts.  An operator that no query holds, as earlier
+        releases left some behind, is left out.
         """
         known = [(number, self._codec.unpacked(packed)) for number, packed in entries]
         if known:
@@ -179,20 +193,26 @@ class Entries:
         for number, data in sorted(known, key=lambda one: list(one[1]) != ["lanes"]):
             if "held" in data:
                 continue
-            read = partial(load_state, self._plan, meant, data)
             if list(data) == ["lanes"]:
                 self._lanes = Lanes(data["lanes"])
                 self._journal.keep(self, self._lanes)
                 self._journal.adopt(number, self._lanes)
-                read()
-            elif len(data) > 1:
+                load_state(self._plan, meant, data)
+                continue
+            if len(data) > 1:
                 self._journal.forget(number)
                 load_state(self._plan, positions, data)
-            elif same:
+                continue
+            left = meant.known(data)
+            read = partial(load_state, self._plan, meant, left)
+            if same and left == data:
                 self._journal.reading(number, read)
+            elif same:
+                self._journal.forget(number)
+                read()
             else:  # several operators may have become one: what all kept is looked at together
                 self._journal.forget(number)
-                for key, rows in data.items():
+                for key, rows in left.items():
                     parts[key] += rows
         load_state(self._plan, meant, parts)
         self._replanned = True
@@ -237,3 +257,16 @@ class Lasting(Numbering):
         return (
             super().operator(reference) if isinstance(reference, str) else self.operators[reference]
         )
+
+    def known(self, data: Data) -> Data:
+        """Return rows as they were written, without the operators that nobody holds."""
+        found = {
+            key: [[one, self._known(whose), *rest] for one, whose, *rest in rows]
+            for key, rows in data.items()
+        }
+        return {key: [one for one in rows if one[1]] for key, rows in found.items()}
+
+    def _known(self, whose: Data) -> Data:
+        if isinstance(whose, list):
+            return [number for number in whose if number in self.operators]
+        return whose if isinstance(whose, str) or whose in self.operators else None

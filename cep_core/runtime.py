@@ -133,7 +133,7 @@ class Lane:
         self._batch = batch
         self.closed = BEGINNING  # epochs before it are closed
         self.due = END  # nothing waits for an earlier time
-        self.changed = False  # since somebody looked: rows have come to wait, epochs have passed
+        self.changes = 0  # how often rows have come to wait, or epochs have passed
         self.now: int | None = None  # the epoch that is being processed
         self.fresh: set[tuple[Port, int]] | None = None  # during a replay: what it is for
         self.connected: list[tuple[Port, int]] | None = None  # what a registration connects
@@ -191,7 +191,7 @@ class Lane:
         if time < watermark:
             self._late(row, watermark, port.mop)
         else:
-            self.changed = True
+            self.changes += 1
             waiting = (port, row, members)
             self.journal.keep(self, waiting)
             others = self._rows.get(time)
@@ -213,7 +213,7 @@ class Lane:
             self._process(time)
         self.pass_to(watermark)
         while self._evictions and self._evictions[0][0] < self.closed:
-            self.changed = True
+            self.changes += 1
             heappop(self._evictions)[2].evict(self.closed)
         self.due = epochs[0] if epochs else END
         for heap in (self._timers, self._evictions):
@@ -243,7 +243,7 @@ class Lane:
 
         So no m-op is left in the middle of an epoch, and the engine goes on after it.
         """
-        self.changed = True
+        self.changes += 1
         self.now = self.closed = time
         self.clock.closing = time + self.lateness
         faults: list[Exception] = []

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 import cep_core
 from cep_core import Schema
-from cep_core.awaited import awaited
+from cep_core.awaited import Awaited
 from cep_core.channels import Channel, Members, members_of
 from cep_core.entries import Entries, Entry
 from cep_core.events import Row
@@ -141,7 +141,7 @@ class Network:
         self._rows: list[tuple[int, Composite]] = []
         self._entered: Counter[tuple[str, ...]] = Counter()  # documents by their streams
         self._found: Counter[int] = Counter()  # rows of joins by template
-        self._waiting: tuple[Sequence[Subscription], Set[Operator]] = (), set()
+        self._awaited: tuple[Sequence[Subscription], Awaited] = (), Awaited(())
 
     def _builders(self) -> Mapping[str, Builder]:
         def template_join(plan: Plan, wanted: Wanted, number: int) -> MOp:
@@ -251,14 +251,15 @@ class Network:
             return self._drop(self._registry.remove(subscription.qid))
         self._ordered.pop(subscription.name, None)
         self._nested -= planned.nested
-        self._entries.release(_query(subscription.name))
         if subscription.qid < 0:
             outlet = self._outlets[subscription.qid]
             outlet.uses -= 1
             if not outlet.uses:
                 del self._outlets[subscription.qid]
                 outlet.close()
-        return self._drop(self.planner.release(planned))
+        pairs = self.planner.release(planned)
+        self._entries.release(_query(subscription.name))
+        return self._drop(pairs)
 
     def _drop(self, pairs: tuple[int, ...]) -> tuple[int, ...]:
         for pair in pairs:
@@ -432,10 +433,10 @@ class Network:
         """
         lanes = self.core.plan.lanes.values()
         due = [lane for lane in lanes if overdue(lane.next_epoch(), lane.lateness)]
-        if due and self._waiting[0] is not by:
+        if due and self._awaited[0] is not by:
             operators = (operator for one in by for operator in self.operators(one))
-            self._waiting = by, {one for one in operators if one.wanted.lane is not None}
-        return any(overdue(awaited(lane, self._waiting[1]), lane.lateness) for lane in due)
+            self._awaited = by, Awaited(operators)
+        return any(overdue(self._awaited[1].first(lane), lane.lateness) for lane in due)
 
     def waiting(self) -> set[int]:
         """Return the documents of all composites that operators over time still hold."""
