@@ -158,8 +158,13 @@ class ViewCache(Kept):
         having = self._connection.sql(
             f"SELECT DISTINCT doc FROM state.binding WHERE key IN ({self._lender.among(asked)})"
         ).to_arrow_table()
-        docs = having["doc"].to_numpy()
+        self.bring(having["doc"].to_numpy())
+
+    def bring(self, docs: Column) -> None:
+        """Have some documents in memory."""
         docs = docs[~self.has_documents(docs)]
+        if self.whole or not len(docs):
+            return
         before = self._links.size
         self._load(f"doc IN ({self._lender.among(docs)})")
         fetched = self._links["key"][before:][self._links["valued"][before:]]
