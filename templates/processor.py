@@ -416,7 +416,7 @@ class Processor:
     def _sweep(self) -> None:
         """Delete the times and the texts that no binding needs any more."""
         self._connection.execute(
-            "DELETE FROM state.times WHERE doc NOT IN (SELECT doc FROM state.binding)"
+            "DELETE FROM state.times WHERE doc NOT IN (SELECT DISTINCT doc FROM state.binding)"
         )
         self._values.sweep()
 
