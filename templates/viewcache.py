@@ -6,7 +6,7 @@ found by its value and, once its document is met, with all the other rows of
 that document; if values left one by one, most documents would be there in part.
 
 A document in memory is complete.  Of those that are not, each value is noted
-with how many rows it has there: `counts` is told from that, and only a value
+with how many links it has there: `counts` is told from that, and only a value
 whose slice is read has its documents fetched.  So a value that very many
 documents share (the address of a channel) fetches them only if it drives a join.
 """
