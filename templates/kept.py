@@ -36,6 +36,7 @@ from templates.columns import (
     numbered,
     spread,
     steps,
+    together,
 )
 from templates.runs import Runs
 from templates.views import both
@@ -92,13 +93,21 @@ class Kept:
     def add(self, bindings: pa.Table, times: pa.Table) -> None:
         """Add rows of `state.binding`, and of `state.times` in the order of documents.
 
-        All rows of a document are added at once.
+        A document that is there is added once more, with the rows that it has, so all of a
+        document's rows are together.  Such ones are among the last: composites of this push.
         """
         if not bindings.num_rows:
             return
-        valued = bindings["key"].is_valid().to_numpy()
-        place = np.searchsorted(times["doc"].to_numpy(), bindings["doc"].to_numpy())
-        columns: Columns = {**columns_of(bindings), "valued": valued, "place": place}
+        columns: Columns = {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
+        documents = columns_of(times)
+        _, slots = self._by_doc.rows(documents["doc"], documents["doc"])
+        if len(slots):
+            there = self._take_from(int(slots.min()), tuple(columns), tuple(documents))
+            columns, documents = (
+                together(parts) for parts in zip(there, (columns, documents), strict=True)
+            )
+            documents = chosen(documents, np.unique(documents["doc"], return_index=True)[1])
+        columns = {**columns, "place": np.searchsorted(documents["doc"], columns["doc"])}
         columns = chosen(columns, _by_link(columns))
         place = columns["place"]
         first = steps(*(columns[name] for name in LINKED))
@@ -109,11 +118,24 @@ class Kept:
         self._rows.extend({"pair": columns["pair"], "link": link})
         slot = before[2] + numbered(opening, len(first))
         self._links.extend({**links, "slot": slot, "end": before[0] + ends(first, len(place))})
-        documents = chosen(columns_of(times), place[first[opening]])
+        documents = chosen(documents, place[first[opening]])
         touched = np.full(len(opening), self.turn, np.int32)
         last = before[0] + ends(first[opening], len(place))
         self._documents.extend({**documents, "end": last, "touched": touched})
         self._index(*before[1:])
+
+    def _take_from(
+        self, slot: int, columns: tuple[str, ...], documents: tuple[str, ...]
+    ) -> tuple[Columns, Columns]:
+        """Take out the documents from some slot on; return columns of their rows and of them."""
+        link = int(np.searchsorted(self._links["slot"], slot))
+        row = int(self._documents["end"][slot - 1]) if slot else 0
+        rows = self.rows(np.arange(row, self._rows.size), columns)
+        taken = {name: self._documents[name][slot:] for name in documents}
+        self._rows.size, self._links.size, self._documents.size = row, link, slot
+        self._by_value.cut(link)
+        self._by_doc.cut(slot)
+        return rows, taken
 
     # -- Finding ---------------------------------------------------------------------------
 

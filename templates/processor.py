@@ -198,10 +198,12 @@ class Processor:
         if bindings.num_rows:
             present = pc.is_in(times["doc"], pa.array(distinct(bindings["doc"].to_numpy())))
             times = times.filter(present).drop_columns("first")
+            known = self._known(times)
             if self._loaded is not None:
+                self._loaded.bring(known.to_numpy())
                 self._loaded.add(bindings, times)
             self.lender.insert("state.binding", bindings)
-            new = pc.invert(pc.is_in(times["doc"], self._known(times)))
+            new = pc.invert(pc.is_in(times["doc"], known))
             self.lender.insert("state.times", times.filter(new))
             self._newest = max(self._newest, pc.max(times["doc"]).as_py())
             if self._leaving is not None:
@@ -414,7 +416,7 @@ class Processor:
     def _sweep(self) -> None:
         """Delete the times and the texts that no binding needs any more."""
         self._connection.execute(
-            "DELETE FROM state.times WHERE doc NOT IN (SELECT doc FROM state.binding)"
+            "DELETE FROM state.times WHERE doc NOT IN (SELECT DISTINCT doc FROM state.binding)"
         )
         self._values.sweep()
 

@@ -15,9 +15,6 @@ from templates.columns import Column, Columns, Growing, among
 from templates.joingraph import JoinGraph
 from templates.runs import Runs
 
-MANY = 1_000
-"""Rows from which on it pays to look where to begin."""
-
 
 class Registered:
     """The rows of R_T of one template; see `registry` for its columns.
@@ -71,13 +68,6 @@ class Registered:
             rows = rows[among(self._rows[name][rows], present)]
         rows.sort()
         return {name: self._rows[name][rows] for name in self.names}
-
-    def _rarest(self, present: Column) -> int:
-        """Return the place where fewest rows have one of some value joins."""
-        if self._rows.size < MANY or len(self._indexes) == 1:
-            return 0
-        counts = [int(index.counts(present, present).sum()) for index in self._indexes]
-        return counts.index(min(counts))
 
     def having(self, place: int, present: Column) -> tuple[Column, Column]:
         """Return the places of `present`, each with a row one of whose value joins it is."""

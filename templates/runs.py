@@ -37,6 +37,15 @@ class Runs:
         order = np.argsort(values, kind="stable")
         self._runs.append((values[order], rows[order]))
 
+    def cut(self, row: int) -> None:
+        """Take out the rows from some number on."""
+        stays = [rows < row for _, rows in self._runs]
+        self._runs = [
+            run if these.all() else (run[0][these], run[1][these])
+            for run, these in zip(self._runs, stays, strict=True)
+            if these.any()
+        ]
+
     def counts(self, low: Column, high: Column) -> Column:
         """Return how many rows have a value within each of some bounds, both included."""
         found = np.zeros(len(low), dtype=np.int64)

@@ -66,7 +66,7 @@ class Pass:
         """Yield R_vj in parts: all rows between two documents are in one.
 
         `driving` says which value joins drive, given what the pairs of variables of the batch
-        weigh: how many rows are kept with their values.
+        weigh: how many links are kept with their values.
         """
         keys, places, here = np.unique(batch["key"], return_inverse=True, return_counts=True)
         there = self.kept.counts(keys)

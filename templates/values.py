@@ -80,7 +80,7 @@ class Values:
         """Delete the texts that no kept binding has."""
         self._connection.execute(
             "DELETE FROM state.value WHERE key NOT IN"
-            " (SELECT key FROM state.binding WHERE key IS NOT NULL)"
+            " (SELECT DISTINCT key FROM state.binding WHERE key IS NOT NULL)"
         )
         self._seen = None
         self._recent.clear()

@@ -6,7 +6,7 @@ found by its value and, once its document is met, with all the other rows of
 that document; if values left one by one, most documents would be there in part.
 
 A document in memory is complete.  Of those that are not, each value is noted
-with how many rows it has there: `counts` is told from that, and only a value
+with how many links it has there: `counts` is told from that, and only a value
 whose slice is read has its documents fetched.  So a value that very many
 documents share (the address of a channel) fetches them only if it drives a join.
 """
@@ -158,8 +158,13 @@ class ViewCache(Kept):
         having = self._connection.sql(
             f"SELECT DISTINCT doc FROM state.binding WHERE key IN ({self._lender.among(asked)})"
         ).to_arrow_table()
-        docs = having["doc"].to_numpy()
+        self.bring(having["doc"].to_numpy())
+
+    def bring(self, docs: Column) -> None:
+        """Have some documents in memory."""
         docs = docs[~self.has_documents(docs)]
+        if self.whole or not len(docs):
+            return
         before = self._links.size
         self._load(f"doc IN ({self._lender.among(docs)})")
         fetched = self._links["key"][before:][self._links["valued"][before:]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import xscl
@@ -130,3 +131,29 @@ def test_a_composite_of_several_streams_has_its_times_once() -> None:
         documents = engine._store.fetch("SELECT DISTINCT doc FROM state.binding ORDER BY ALL")
         assert len(documents) == 10
         assert engine._store.fetch("SELECT doc FROM state.times ORDER BY ALL") == documents
+
+
+def test_what_comes_in_several_rounds_is_met_whole() -> None:
+    """What a composite has of its streams is dropped together, also between two rounds."""
+    expected = matched(chained(None))
+    assert len(expected) == 24
+    for budget in (300, 1_200):
+        engine = chained(budget)
+        kept = cache(engine)
+        kept.bring(np.arange(20))
+        assert kept.whole
+        assert (kept._links.size, len(kept)) == counted(engine)
+        assert matched(engine) == expected
+
+
+def matched(engine: xscl.Engine) -> list[tuple[str, ...]]:
+    with engine:
+        return sorted((match.subscription, *match.documents) for match in engine.matches())
+
+
+def counted(engine: xscl.Engine) -> tuple[int, int]:
+    """Return how many links and rows the database has."""
+    (found,) = engine._store.fetch(
+        "SELECT count(DISTINCT (doc, node1, node2, key)), count(*) FROM state.binding"
+    )
+    return found

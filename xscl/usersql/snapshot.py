@@ -150,13 +150,14 @@ def _joined(store: Store, documents: pa.Table, pairs: set[int] | None) -> Tables
     bindings = store.arrow(
         f"SELECT doc, pair, node1, node2, key FROM state.binding WHERE {of_pair}"
     )
-    times = store.arrow("SELECT doc, ts FROM state.times")
+    of_doc = ""
     if pairs is not None:
         bindings = bindings.filter(pc.is_in(bindings["doc"], documents["doc"]))
-        times = times.filter(pc.is_in(times["doc"], bindings["doc"]))
+        store.lend("seen", bindings.select(["doc"]))
+        of_doc = " SEMI JOIN seen USING (doc)"
     return {
         "binding": bindings,
-        "times": times,
+        "times": store.arrow(f"SELECT doc, ts FROM state.times{of_doc}"),
         "value": store.arrow(f"SELECT key, strVal FROM state.value WHERE {of_key}"),
     }
 
