@@ -174,15 +174,7 @@ def _to_7(run: Run) -> None:
 
 
 def _to_8(run: Run) -> None:
-    """Keep what operators over time keep in entries; the first one found is a whole snapshot.
-
-    Time passes on live streams from now on, and those of feeds are; nobody can have said otherwise.
-    """
-    if run("SELECT 1 FROM duckdb_tables() WHERE (schema_name, table_name) = ('state', 'feed')"):
-        run(
-            "UPDATE state.stream SET live = true WHERE name = 'feeds' OR name IN"
-            " (SELECT stream FROM state.feed UNION ALL SELECT unnest(tags) FROM state.feed)"
-        )
+    """Keep what operators over time keep in entries; the first one found is a whole snapshot."""
     run("CREATE TABLE state.entries(number BIGINT, entry BLOB)")
     run("INSERT INTO state.entries SELECT 0, snapshot FROM state.core")
     run("DROP TABLE state.core")
@@ -190,7 +182,15 @@ def _to_8(run: Run) -> None:
 
 
 def _to_9(run: Run) -> None:
-    """Keep the times of a document once, beside its bindings."""
+    """Keep the times of a document once, beside its bindings.
+
+    Time passes on live streams since version 8, and those of feeds are.
+    """
+    if run("SELECT 1 FROM duckdb_tables() WHERE (schema_name, table_name) = ('state', 'feed')"):
+        run(
+            "UPDATE state.stream SET live = true WHERE name = 'feeds' OR name IN"
+            " (SELECT stream FROM state.feed UNION ALL SELECT unnest(tags) FROM state.feed)"
+        )
     run(
         "CREATE TABLE state.times AS"
         " SELECT DISTINCT doc, start, ts, clock, rank, base FROM state.binding"

@@ -170,6 +170,23 @@ def test_the_feeds_of_version_2(old: Path) -> None:
         assert list(feeds.items(feed)) == ["one"]
 
 
+def test_the_feeds_of_a_store_that_was_of_version_8_already(old: Path) -> None:
+    with duckdb.connect() as connection:
+        connection.execute(f"ATTACH '{old}' AS store; USE store")
+        migrations.migrate(
+            lambda query, *values: connection.execute(query, *values).fetchall(),
+            OLDEST,
+            STEPS[: 8 - OLDEST],
+        )
+        connection.execute("SELECT nextval('mark.commits'); UPDATE state.stream SET live = false")
+        feeds = connection.execute("SELECT stream FROM state.feed").fetchall()
+        assert feeds
+    with closing(Store(old, accept=True)) as opened:
+        live = opened.fetch("SELECT name FROM state.stream WHERE live")
+        assert {*feeds} <= {*live}
+        assert ("T",) not in live
+
+
 def test_times_are_kept_once_a_document(old: Path) -> None:
     with xscl.Engine(old) as engine, closing(engine.store()) as opened:
         bindings = opened.fetch("SELECT DISTINCT doc FROM state.binding ORDER BY ALL")
