@@ -202,6 +202,7 @@ class Lineages:
     def __init__(self) -> None:
         self._starts: dict[tuple[Place, ...], tuple[Lineage, int]] = {}
         self._size = 0
+        self.cleared = 0  # how often
         self.subtrees = Subtrees()
 
     def follow(self, roots: Sequence[Place], structure: Structure) -> list[Lineage]:
@@ -247,6 +248,7 @@ class Lineages:
             start.cut()
         self._starts.clear()
         self._size = 0
+        self.cleared += 1
         self.subtrees.clear()
 
 

@@ -324,6 +324,11 @@ class Automaton:
         return sum([roots[stream].changes for stream in streams if stream in roots])
 
     @property
+    def cleared(self) -> int:
+        """How often all lineages were forgotten, as they were too many."""
+        return self._lineages.cleared
+
+    @property
     def subtrees(self) -> Subtrees:
         """The subtrees that documents have had."""
         return self._lineages.subtrees

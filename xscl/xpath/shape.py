@@ -24,7 +24,8 @@ from xscl.xpath.places import Place, Spot, State
 from xscl.xpath.rows import Remembered
 from xscl.xpath.structure import Outline, Structure
 
-BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered
+BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered, and their lineages
+LINE = 3  # what a lineage counts for, as it may be kept by one shape alone
 SEEN = 100_000  # outlines of which is known that they were met
 
 
@@ -81,7 +82,7 @@ class Shape:
         self._under: dict[tuple[State, int], Sequence[int]] = {}
 
     def __len__(self) -> int:
-        return sum(1 + line.count for line in self.lines)
+        return sum(1 + line.count for line in self.lines) + LINE * len(set(self.lines))
 
     @property
     def rows(self) -> Rows:
@@ -183,11 +184,15 @@ class Shapes:
         self._seen: set[int] = set()
         self._remembered = Remembered()
         self._size = 0
+        self._cleared = 0  # how often lineages had been
 
     def shape(
         self, automaton: Automaton, streams: tuple[str, ...], outlined: Outline
     ) -> Shape | None:
         """Return the shape of a document; None if no pattern reads its streams."""
+        if self._cleared != automaton.cleared:
+            self._cleared = automaton.cleared
+            self._drop_old(automaton)
         key = streams, outlined
         shape = self._known.get(key)
         if shape is not None:
@@ -220,10 +225,20 @@ class Shapes:
         """Note that so much more is kept, and drop what has been kept longest if it is too much."""
         self._size += size
         while self._size > BUDGET:
-            shape = self._known.pop(next(iter(self._known)))
-            self._remembered.forget(shape)
-            shape.remembered = None  # who still has it must not bring it back
-            self._size -= len(shape)
+            self._drop(next(iter(self._known)))
+
+    def _drop_old(self, automaton: Automaton) -> None:
+        """Drop the shapes that have not come since a change: their lineages are nobody else's."""
+        streams = {key[0] for key in self._known}
+        now = {each: automaton.now(each) for each in streams}
+        for key in [key for key, shape in self._known.items() if shape.now != now[key[0]]]:
+            self._drop(key)
+
+    def _drop(self, key: tuple[tuple[str, ...], Outline]) -> None:
+        shape = self._known.pop(key)
+        self._remembered.forget(shape)
+        shape.remembered = None  # who still has it must not bring it back
+        self._size -= len(shape)
 
 
 def shape_of(automaton: Automaton, streams: tuple[str, ...], outlined: Outline) -> Shape | None:

@@ -20,6 +20,7 @@ from tests.xscl.xpath.patterns import (
     reworded,
 )
 from xscl.engine import Engine
+from xscl.language.parser import parse_block
 from xscl.language.unparse import unparse
 from xscl.xpath import index, lineage, nfa, rows, shape, shred, substrings
 from xscl.xpath.artefact import packed, unpacked
@@ -101,7 +102,7 @@ def limits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     """Make every memory so small that it is full at once, or leave them as they are."""
     if request.param is not None:
         for module, name in LIMITS:
-            monkeypatch.setattr(module, name, request.param * (20 if name == "BUDGET" else 1))
+            monkeypatch.setattr(module, name, request.param * (50 if name == "BUDGET" else 1))
 
 
 @pytest.mark.usefixtures("limits")
@@ -159,6 +160,24 @@ def test_an_automaton_elsewhere_finds_the_same() -> None:
         for automaton, asked, arrivals in history(seed):
             other = Automaton.of(unpacked(packed(automaton.parts())))
             assert found(other, arrivals) == wanted(asked, arrivals)
+
+
+def test_shapes_that_do_not_come_again_after_a_change_leave(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also while others come: their lineages would be kept by nobody else."""
+    monkeypatch.setattr(lineage, "LIMIT", 200)
+    automaton = Automaton()
+    for pair in range(6):
+        block = f"S//i[./t{pair}]"
+        automaton.add(pair, parse_block(block), parse_block(f"{block}//k"), True)
+        texts = [f"<i><t{number}/><k>{pair}</k><u{pair}/></i>" for number in range(6)]
+        for _ in range(2):
+            found(automaton, [(etree.fromstring(text), ("S",)) for text in texts])
+    shapes = automaton.shapes
+    assert isinstance(shapes, shape.Shapes)
+    assert 6 <= len(shapes._known) < 36
+    assert shapes._size == sum(map(len, shapes._known.values()))
 
 
 def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
