@@ -132,7 +132,8 @@ class Service:
                 time_passes = self._thread("timekeeper", lambda: self._keep_time(engine, spool))
                 began = time.monotonic()
                 try:
-                    with self._consuming(engine, spool) as consumer:
+                    hold = partial(self.room.wait, self._stopping)
+                    with self._consuming(engine, spool, hold) as consumer:
                         self._consumer = consumer
                         self._on_consuming(time.monotonic() - began)
                         self._consume(consumer)
@@ -166,7 +167,7 @@ class Service:
             engine.retain(asked(engine.retention, *asked_now))
             poll_now(feeds, spool, feeds.due(fetching.clock()), fetching)
             keeper = Timekeeper(engine, spool, partial(heard_until, store))
-            with self._consuming(engine, spool) as consumer:
+            with self._consuming(engine, spool, self.room.refuse) as consumer:
                 self._consumer = consumer
                 if not self._stopping.is_set():
                     consumer.run_once()
@@ -255,9 +256,13 @@ class Service:
             self._usage.matched(matches.received())
 
     @contextmanager
-    def _consuming(self, engine: Engine, spool: Spool) -> Iterator[Consumer]:
-        """Make the consumer, with a Spark session for as long as it is needed."""
-        hold = partial(self.room.wait, self._stopping)
+    def _consuming(
+        self, engine: Engine, spool: Spool, hold: Callable[[], None]
+    ) -> Iterator[Consumer]:
+        """Make the consumer, with a Spark session for as long as it is needed.
+
+        `hold` is called before each batch.
+        """
         attempts = Attempts(self._home.attempt)
         with EngineSink(engine, self._hand_on, hold, attempts) as sink:
             if self._serving.spark:

@@ -40,7 +40,8 @@ class EngineSink:
     """Pushes batches under their key in the ledger, and passes on the matches after the commit.
 
     Within a `with` each match is passed on at least once, whatever process it took.  `hold` is
-    called before each batch, and may wait.  `attempts` says whether a process died of a batch.
+    called before each batch, and may wait or raise.  `attempts` says whether a process died of a
+    batch.
     """
 
     engine: Engine

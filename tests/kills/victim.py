@@ -18,7 +18,7 @@ import faulthandler
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +89,9 @@ class Victim(Service):
         self._log.delivered([match.id for match in matches])
 
     @contextmanager
-    def _consuming(self, engine: Engine, spool: Spool) -> Iterator[Consumer]:
+    def _consuming(
+        self, engine: Engine, spool: Spool, hold: Callable[[], None]
+    ) -> Iterator[Consumer]:
         if self._setting.spark:
             _few(engine.segment % 2 * 250)
         if self._setting.checkpoints:
@@ -97,7 +99,7 @@ class Victim(Service):
                 store.connection.execute("SET GLOBAL checkpoint_threshold = '1KB'")
         set_up(engine, self._setting.url)
         self._thread("writer", lambda: self._write(spool))
-        with super()._consuming(engine, spool) as consumer:
+        with super()._consuming(engine, spool, hold) as consumer:
             yield consumer
 
     def _write(self, spool: Spool) -> None:

@@ -19,8 +19,10 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl import scripted
 from tests.xscl.commandline import called
+from xscl import diskroom
 from xscl.delivery.endpoint import File
 from xscl.delivery.endpoints import Endpoints
+from xscl.diskroom import DiskFull
 from xscl.engine import Engine
 from xscl.feedtables import create_tables
 from xscl.followed import Feeds
@@ -212,6 +214,19 @@ def test_one_run_polls_consumes_delivers_and_ends(place: Home) -> None:
         assert server.count("/feed") == 1
     done = called("serve", "--once", "--no-spark", "--data", str(place.path))
     assert (done.exit_code, done.output) == (0, "")
+
+
+def test_one_run_waits_for_no_room(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though there was some before it polled."""
+    monkeypatch.setattr(diskroom, "_LOOK", 0.0)
+    service = Service(place, Serving(spark=False), lambda matches: None)
+
+    def fill(*_: object) -> None:
+        service.room.least = 1 << 60
+
+    monkeypatch.setattr("xscl.serve.poll_now", fill)
+    with pytest.raises(DiskFull, match="MiB are free"):
+        service.run_once()
 
 
 def test_stopped_before_it_began_it_consumes_nothing(place: Home) -> None:
