@@ -9,6 +9,7 @@ the documents that it was made from (`rank`), whatever the batch.
 from __future__ import annotations
 
 import hashlib
+from bisect import bisect
 from collections import Counter, OrderedDict
 from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
@@ -72,7 +73,8 @@ class Documents:
         self.clock, self.next = store.numbers("clock", "next_doc")
         self._trees: OrderedDict[int, Tree] = OrderedDict()
         self._recent: OrderedDict[int, Stored] = OrderedDict()
-        self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet
+        self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
+        self._arrived_from: list[int] = []  # the first number of each
         self._names: set[str] = set()  # ids with an `@` in the batch that is being accepted
 
     # -- Arriving --------------------------------------------------------------------------
@@ -97,7 +99,9 @@ class Documents:
         clocks = self._pass(batch, beats)
         arrivals = batch.arrivals(rows, self.next, clocks)
         self.next += len(rows)
-        self._arrived.append(arrivals)
+        if len(arrivals):
+            self._arrived.append(arrivals)
+            self._arrived_from.append(int(arrivals.docs[0]))
         self._store.insert("state.document", batch.table(rows, arrivals))
         if refused:
             self._keep_refused(
@@ -257,13 +261,15 @@ class Documents:
     def finish(self) -> None:
         """End a push: from now on documents are read from their texts."""
         self._arrived.clear()
+        self._arrived_from.clear()
 
     def _arrival(self, doc: int) -> Arrival | None:
         """Return a document that has come in this push."""
-        for batch in self._arrived:
-            if len(batch) and 0 <= doc - batch.docs[0] < len(batch):
-                return Arrival(batch, int(doc - batch.docs[0]))
-        return None
+        at = bisect(self._arrived_from, doc) - 1
+        if at < 0:
+            return None
+        batch, place = self._arrived[at], doc - self._arrived_from[at]
+        return Arrival(batch, place) if place < len(batch) else None
 
     def tree(self, doc: int) -> Tree:
         """Return a document's numbered nodes."""

@@ -9,10 +9,12 @@ import pytest
 
 from feeds.documents import Document, DocumentColumns
 from xscl.documents import Documents
+from xscl.errors import StoreError
 from xscl.ledger import Beat
 from xscl.store import Store
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.portions import Part, portion_of, texts_of
+from xscl.xpath.values import string_value
 
 GIVEN = [
     Document("S", "a", 5, b"<x/>"),
@@ -106,3 +108,19 @@ def test_columns_are_a_sequence_of_documents() -> None:
         documents[0],
     ]
     assert not DocumentColumns.united([])
+
+
+def test_documents_of_a_push_are_found_by_their_numbers() -> None:
+    """In whichever of its batches they came; between two there are numbers of composites."""
+    with closing(Store(None)) as store, store.transaction():
+        documents = Documents(store)
+        texts: dict[int, str] = {}
+        for size in range(4):
+            given = [Document("S", f"{size}-{n}", n, b"<a>%d</a>" % n) for n in range(size)]
+            arrivals = documents.accept(given)
+            texts.update(zip(arrivals.docs.tolist(), "012"[:size], strict=True))
+            with pytest.raises(StoreError, match="no longer kept"):
+                documents.tree(documents.take_number())
+        found = {doc: string_value(documents.tree(doc).items[0]) for doc in texts}
+    assert len(found) == 6
+    assert found == texts
