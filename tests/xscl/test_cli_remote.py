@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,6 +20,7 @@ from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, serving
 from xscl.cli import app
 from xscl.cli.naming import feeds_like, subscriptions_like
+from xscl.cli.remote import Refused, Remote
 from xscl.delivery.endpoints import Endpoints
 from xscl.engine import Engine
 from xscl.following import Fetching
@@ -270,6 +272,23 @@ def test_what_cannot_be_read_is_a_row_of_rejected_once(both: Both) -> None:
         assert served.stdout == alone.stdout
     rows = json.loads(alone.stdout)
     assert sorted(row["beginning"] for row in rows) == ["<a", "<a><b></a>", '{"xml": 7\n']
+
+
+def test_a_malformed_document_may_be_refused_for_another_reason(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path(both.document("broken.xml")).write_text("<a><b></a>")
+    ask = Remote.ask
+
+    def refuse(service: Remote, method: str, path: str, **request: Any) -> httpx.Response:
+        if method == "POST":
+            raise Refused(429, "busy", "too many documents wait")
+        return ask(service, method, path, **request)
+
+    monkeypatch.setattr(Remote, "ask", refuse)
+    said = both.served_fails(1, "push", "--stream", "R", both.document("broken.xml"))
+    assert "not read" in said
+    assert "too many documents wait" in said
 
 
 def test_a_poll_is_made_by_the_service(tmp_path: Path) -> None:

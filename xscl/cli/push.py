@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -140,7 +139,7 @@ def _send(
             headers=_XML,
         )
     for document in malformed:
-        with suppress(Refused):  # what is wrong was told before
+        try:
             service.ask(
                 "POST",
                 place("documents", *document.streams),
@@ -148,6 +147,9 @@ def _send(
                 content=document.xml,
                 headers=_XML,
             )
+        except Refused as refused:
+            if not refused.problem.startswith("xml_"):  # what is wrong with the XML was told before
+                raise
     heard = Heard(as_json)
     if service.caught_up():
         heard(told_since(service, before))
