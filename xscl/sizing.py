@@ -8,6 +8,7 @@ makes the batches in another process reads the number in a file.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,8 @@ FEWEST = 250
 """Documents that are always taken together: fewer would cost more than they save."""
 
 _NEWER = 0.5  # the weight of the newest batch
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -44,10 +47,16 @@ class Sizing:
 
 
 def leave(documents: int, path: Path) -> None:
-    """Let whoever reads a file know how many documents there is time for."""
+    """Let whoever reads a file know how many documents there is time for.
+
+    If it cannot be written the log is told: without it, batches only have another size.
+    """
     temporary = path.with_suffix(".tmp")
-    temporary.write_text(str(documents), "ascii")
-    temporary.replace(path)
+    try:
+        temporary.write_text(str(documents), "ascii")
+        temporary.replace(path)
+    except OSError as error:
+        _log.warning("how many documents there is time for cannot be left in a file: %s", error)
 
 
 def left(path: Path) -> int | None:

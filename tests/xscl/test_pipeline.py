@@ -33,7 +33,7 @@ from xscl.pipeline import (
     reconcile,
 )
 from xscl.sink import EngineSink
-from xscl.sizing import FEWEST, left
+from xscl.sizing import FEWEST, leave, left
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.portions import Part
@@ -502,6 +502,16 @@ def test_a_batch_has_as_many_documents_as_its_time_allows(spool: Spool, store: S
         spool.append([document(number) for number in range(first, first + 250)], 0)
     consumer.run_once()
     assert sizes[4:] == [1_000, 250, 250, 250, 250]
+
+
+def test_how_many_there_is_time_for_is_only_a_hint(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    leave(500, tmp_path / "documents")
+    assert left(tmp_path / "documents") == 500
+    leave(500, tmp_path / "nowhere" / "documents")
+    assert left(tmp_path / "nowhere" / "documents") is None
+    assert "cannot be left in a file" in caplog.text
 
 
 def test_batches_are_bounded_by_bytes_too(spool: Spool, store: Store) -> None:
