@@ -40,7 +40,7 @@ class Document:
 class DocumentColumns(Sequence[Document]):
     """Documents as columns; a document is made when it is asked for.
 
-    Thousands of them come so from a segment in a fifth of the time.
+    Thousands of them come so from a segment without one being made.
     """
 
     streams: list[tuple[str, ...]]

@@ -67,6 +67,9 @@ class Sink(Protocol):
     Always called in the thread that runs the consumer.
     """
 
+    def hold(self) -> None:
+        """Returns when a batch can be taken, before each; may raise."""
+
     def consume(
         self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
     ) -> None:
@@ -135,6 +138,7 @@ class DirectConsumer:
                 break
             documents, beats = read_all(self._spool, numbers)
             last = numbers[-1]
+            self._sink.hold()
             began = self._clock()
             self._sink.consume(documents, Batch(DIRECT, last, last, beats))
             self._sizing.learn(len(documents), self._clock() - began)

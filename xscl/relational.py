@@ -9,6 +9,7 @@ are stored, counted and read like all others; its output document has a leaf for
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -281,6 +282,13 @@ def _text(value: Any) -> str | None:
         case float():
             return text_of(value)
         case tuple():  # those of a run, such as EQL's ALL
-            return json.dumps(value, ensure_ascii=False)
+            return f"[{', '.join(map(_as_json, value))}]"
         case _:
             return str(value)
+
+
+def _as_json(value: Any) -> str:
+    """Return a value as JSON, its numbers as they are alone; null if there is none for it."""
+    if isinstance(value, float):
+        return (math.isfinite(value) and text_of(value)) or "null"
+    return json.dumps(value, ensure_ascii=False)

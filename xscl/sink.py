@@ -40,8 +40,8 @@ class EngineSink:
     """Pushes batches under their key in the ledger, and passes on the matches after the commit.
 
     Within a `with` each match is passed on at least once, whatever process it took.  `hold` is
-    called before each batch, and may wait or raise.  `attempts` says whether a process died of a
-    batch.
+    called by the consumer before each batch, and may wait or raise.  `attempts` says whether a
+    process died of a batch.
     """
 
     engine: Engine
@@ -65,7 +65,6 @@ class EngineSink:
         self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
     ) -> None:
         """Take a batch in; one that the ledger has changes nothing and matches nothing."""
-        self.hold()
         reached("batch_read")
         poison: frozenset[int] = frozenset()
         if self.attempts.begin(batch.segment, self.engine.segment):

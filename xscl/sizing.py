@@ -24,7 +24,8 @@ _log = logging.getLogger(__name__)
 class Sizing:
     """The size of the next batch: `seconds` are aimed at, `most` is the largest ever.
 
-    What was not measured yet is taken to be fast: the first batch is as large as they get.
+    What was not measured yet is taken to be fast: the first batch is as large as they get.  With
+    Spark only the sink's time is learnt, not that of tasks and triggers.
     """
 
     seconds: float

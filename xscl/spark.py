@@ -280,6 +280,7 @@ class SparkConsumer:
             rows = [row for row in batch.rows if row[0] > past]
             documents, parts, beats = _read(self._spool, rows)
             key = Batch(batch.query_id, batch.batch_id, batch.segment, beats)
+            self._sink.hold()
             began = time.monotonic()
             self._sink.consume(documents, key, parts)
             self._size(len(documents), time.monotonic() - began)

@@ -134,19 +134,25 @@ class Streams:
         self._latenesses.update(needed)
 
     def without_attributes(self, streams: Iterable[str]) -> list[str]:
-        """Return those of some streams of whose attributes nothing was declared."""
-        return sorted(set(streams) - self._declared.keys())
+        """Return those that have none declared, and that no relational query reads."""
+        bare = set(streams) - self._declared.keys()
+        return sorted(name for name in bare if not self._is_read_as_events(name))
+
+    def _is_read_as_events(self, name: str) -> bool:
+        readers = self._subscriptions.readers(name)
+        return any(self._subscriptions[reader].relational for reader in readers)
 
     def give_attributes(self, streams: Collection[str], schema: Schema) -> None:
-        """Let streams have attributes; all else stays as it was declared."""
+        """Let streams have attributes; those of which nothing was said are live from now on."""
         self._store.lend("bare", pa.table({"name": pa.array(streams, pa.string())}))
         self._store.connection.execute(
             "INSERT INTO state.stream (name, lateness, live, attributes)"
-            " SELECT name, 0, false, $schema FROM bare"
+            " SELECT name, 0, true, $schema FROM bare"
             " ON CONFLICT (name) DO UPDATE SET attributes = excluded.attributes",
             {"schema": schema_as_text(schema)},
         )
         self._changes += 1
+        self._live.update(name for name in streams if name not in self._latenesses)
         for name in streams:
             self._declared[name] = schema
             self._latenesses.setdefault(name, 0)

@@ -63,9 +63,9 @@ class Subscribing(Pushing):
     ) -> list[str]:
         """Make streams live, and as late as needed at least (in ticks); return those that cannot.
 
-        The lateness of a stream that is subscribed to is fixed.  The others get the attributes
-        that are given if nothing is known of theirs.  This is one transaction for any number of
-        streams.
+        The lateness of a stream that is subscribed to is fixed: one that would have to be later
+        stays as it is.  All others get the attributes that are given, unless some were declared or
+        a relational query reads them.  This is one transaction for any number of streams.
         """
         with self._lock:
             raised, fixed = self._streams.too_short(needed)

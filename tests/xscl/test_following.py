@@ -379,6 +379,14 @@ def test_many_streams_get_their_lateness_at_once(place: Place) -> None:
     assert allow_late(place.engine, feeds) == ["s9"]
 
 
+def test_a_stream_that_gets_attributes_is_live(place: Place) -> None:
+    place.engine.stream("old", attributes={"title": str})
+    assert place.engine.raise_lateness({"new": 0, "old": 0}, {"title": str}) == []
+    assert (place.engine.is_live("new"), place.engine.is_live("old")) == (True, False)
+    rows = place.engine.sql("SELECT name, live FROM state.stream").to_pylist()
+    assert {row["name"]: row["live"] for row in rows} == {"new": True, "old": False}
+
+
 def test_a_stream_that_is_subscribed_to_keeps_its_lateness(place: Place) -> None:
     prepare(place.engine)
     place.engine.subscribe("q", "feeds//item->a[./title->t]")

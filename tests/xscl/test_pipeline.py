@@ -60,6 +60,7 @@ class Store:
     fail_before: str | None = None
     fail_after: str | None = None
     on_consume: Callable[[], None] = lambda: None
+    hold: Callable[[], None] = lambda: None
     segment: int = 0
 
     def consume(
@@ -493,7 +494,12 @@ def test_a_batch_has_as_many_documents_as_its_time_allows(spool: Spool, store: S
         done = len(store.documents)
 
     sizes: list[int] = []
-    store.on_consume = took
+
+    def wait() -> None:
+        nonlocal now
+        now += 60.0  # for a disk that is full, say: documents do not take that
+
+    store.on_consume, store.hold = took, wait
     consumer = DirectConsumer(spool, store, batch=2_000, seconds=1.0, clock=lambda: now)
     assert consumer.run_once() == 5_000
     assert sizes == [2_000, 1_000, 1_000, 1_000]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,13 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
+from cep_core.events import VALUES
 from feeds.documents import Document
 from tests.examples import examples
 from xscl.engine import Engine
 from xscl.errors import NameTaken, QueryError, StreamCycle, StreamInUse, XsclError
 from xscl.match import Match
+from xscl.relational import composite_of_row
 
 FLAT = {"k": str, "v": float}
 PAIRS = (
@@ -306,3 +310,10 @@ def test_explain_shows_the_plan_of_both() -> None:
         chained(engine)
         assert "NEXT{$1.key = $2.key}" in engine.explain("counted")
         assert "template_join" in engine.explain("joined")
+
+
+def test_the_values_of_a_run_are_json_with_numbers_as_they_are_alone() -> None:
+    row = (0, 1, 2) + (None,) * (VALUES - 3) + ((1.5e22, 2.0, 0.5, None, True, "é", math.nan),)
+    (text,) = composite_of_row(row).values
+    assert text == '[15000000000000000000000, 2, 0.5, null, true, "é", null]'
+    assert json.loads(text) == [1.5e22, 2, 0.5, None, True, "é", None]
