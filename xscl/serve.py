@@ -46,6 +46,7 @@ from xscl.service.installation import Settings, installed
 from xscl.service.usage import Usage
 from xscl.sink import EngineSink
 from xscl.status import Looks
+from xscl.store import Store
 from xscl.timekeeper import Timekeeper
 
 _log = logging.getLogger(__name__)
@@ -110,18 +111,8 @@ class Service:
 
     def run(self, until: threading.Event | None = None) -> None:
         """Serve until `stop`, or until the event is set and everything is consumed."""
-        home = self._home
-        with (
-            home.hold(SERVICE),
-            Engine(home.database, workers=self._serving.beside) as engine,
-            self._delivering(engine) as outbox,
-            Spool(home.spool) as spool,
-            Feeds(engine, home.spool) as feeds,
-            closing(engine.store()) as store,
-        ):
-            asked_now = self._serving.history, self._serving.keep_matches
-            engine.retain(asked(engine.retention, *asked_now))
-            looks = Looks(store, home, engine=engine)
+        with self._opened() as (engine, outbox, spool, feeds, store):
+            looks = Looks(store, self._home, engine=engine)
             self._report(looks)
             with self._answering(engine, spool, outbox):
                 self._report(looks)
@@ -153,18 +144,9 @@ class Service:
 
         Nothing is answered over HTTP.  Raises DiskFull instead of waiting for room.
         """
-        home, fetching = self._home, self._serving.fetching
+        fetching = self._serving.fetching
         self.room.refuse()
-        with (
-            home.hold(SERVICE),
-            Engine(home.database, workers=self._serving.beside) as engine,
-            self._delivering(engine) as outbox,
-            Spool(home.spool) as spool,
-            Feeds(engine, home.spool) as feeds,
-            closing(engine.store()) as store,
-        ):
-            asked_now = self._serving.history, self._serving.keep_matches
-            engine.retain(asked(engine.retention, *asked_now))
+        with self._opened() as (engine, outbox, spool, feeds, store):
             poll_now(feeds, spool, feeds.due(fetching.clock()), fetching)
             keeper = Timekeeper(engine, spool, partial(heard_until, store))
             with self._consuming(engine, spool, self.room.refuse) as consumer:
@@ -175,7 +157,23 @@ class Service:
                     if spool.numbers(engine.segment, 1):  # it is later than something waited for
                         consumer.run_once()
             outbox.finish(self._stopping)
-            self._report(Looks(store, home, engine=engine), whole=True)
+            self._report(Looks(store, self._home, engine=engine), whole=True)
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, Feeds, Store]]:
+        """Have all that is kept, as this process was asked to keep it, until the block ends."""
+        home = self._home
+        with (
+            home.hold(SERVICE),
+            Engine(home.database, workers=self._serving.beside) as engine,
+            self._delivering(engine) as outbox,
+            Spool(home.spool) as spool,
+            Feeds(engine, home.spool) as feeds,
+            closing(engine.store()) as store,
+        ):
+            asked_now = self._serving.history, self._serving.keep_matches
+            engine.retain(asked(engine.retention, *asked_now))
+            yield engine, outbox, spool, feeds, store
 
     def _consume(self, consumer: Consumer) -> None:
         """Have everything consumed until `stop`; a full disk is waited for."""
