@@ -52,7 +52,6 @@ from xscl.operators import scan
 from xscl.store import Store
 
 NAME = "rss"
-BATCH = 500
 SMALL = (1, 50)  # items in a batch
 TIMES = 15  # that a small batch is pushed
 SEED = 2006
@@ -82,24 +81,25 @@ class Plan:
     items: int
     budget: float = math.inf  # seconds for getting any one engine ready
     put_in: int = 0  # witness rows
+    batch: int = 2_000  # items; a service closes a batch after as many as it does in a second
 
 
 TENS = (10, 100, 1_000, 10_000)
 QUICK = (
-    Plan("a", "INF", (10, 10_000), 2_500),
+    Plan("a", "INF", (10, 10_000), 2_500, batch=500),
     *(
-        Plan(variant, window, TENS, 2_500, budget=4)
+        Plan(variant, window, TENS, 2_500, budget=4, batch=500)
         for variant, window in (("a", "1 d"), ("b", "INF"), ("b", "1 d"))
     ),
 )
 FULL = (
     *(
-        Plan(variant, window, (10, 1_000, 10_000, 100_000, 1_000_000), 10_000)
+        Plan(variant, window, (10, 1_000, 10_000, 100_000, 1_000_000), 20_000)
         for variant in ("a", "b")
         for window in WINDOWS
     ),
     *(Plan(variant, "INF", (100_000,), 225_000) for variant in ("a", "b")),
-    Plan("b", "INF", (2_000,), 2_500, put_in=10_000_000),
+    Plan("b", "INF", (2_000,), 2_500, put_in=10_000_000, batch=500),
 )
 
 
@@ -138,6 +138,7 @@ class Side:
     """One engine on a file, and what it did with each batch."""
 
     def __init__(self, folder: str, plan: Plan, subscriptions: int) -> None:
+        self.batch = plan.batch
         self.asked = wishes(plan.variant, subscriptions, SEED)
         self.engine = Engine(Path(folder, f"{subscriptions}.duckdb"))
         self.registering = seconds(lambda: _subscribe(self.engine, self.asked, plan.window))
@@ -219,7 +220,7 @@ class Side:
 
     def rate(self, scope: str, first: int = 0, last: int | None = None) -> float:
         """Return items a second, by the median of some batches."""
-        return BATCH / statistics.median(self.spent[scope][first:last])
+        return self.batch / statistics.median(self.spent[scope][first:last])
 
     def constructed_per_s(self, most: int = 50) -> float:
         """Return how many output documents of the latest batch are made in a second."""
@@ -242,9 +243,9 @@ class Side:
 def _points(plan: Plan, options: Options) -> Iterator[Row]:
     few = TIMES * sum(SMALL)
     every = items(plan.items + 2 * few, SEED)
-    cuts = (0, BATCH, BATCH + few, plan.items + few, len(every))
+    cuts = (0, plan.batch, plan.batch + few, plan.items + few, len(every))
     warming, before, stream, after = (every[a:b] for a, b in pairwise(cuts))
-    (first,), others = batches(warming, BATCH), list(batches(stream, BATCH))
+    (first,), others = batches(warming, plan.batch), list(batches(stream, plan.batch))
     with TemporaryDirectory() as folder:
         sides = list(_ready(plan, folder, first))
         for side in sides:
@@ -288,7 +289,7 @@ def _beside_many(plan: Plan) -> Iterator[Row]:
     warming, before, after = (every[a:b] for a, b in pairwise((0, plan.items, -few, None)))
     with TemporaryDirectory() as folder:
         side = Side(folder, plan, plan.counts[0])
-        for batch in batches(warming, BATCH):
+        for batch in batches(warming, plan.batch):
             side.warm_up(batch)
         side.push_small(before, "before")
         side.put_in(plan.put_in)
@@ -303,7 +304,7 @@ def _parameters(plan: Plan, subscriptions: int) -> dict[str, Value]:
         "window": plan.window,
         "subscriptions": subscriptions,
         "kept": _kept(plan),
-        "batch": BATCH,
+        "batch": plan.batch,
         "storage": "file",
     }
 
@@ -316,7 +317,7 @@ def _kept(plan: Plan) -> Value:
 
 def _rows(plan: Plan, side: Side, first: Side, stream: Sequence[Item]) -> Iterator[Row]:
     """Yield one row for each scope; `ratio` compares with the fewest subscriptions."""
-    counted = plan.items - BATCH
+    counted = plan.items - plan.batch
     shared: dict[str, Value] = {
         "rows": side.rows,
         "matches": side.deliveries,

@@ -99,8 +99,7 @@ def test_a_window_bounds_the_expected_matches() -> None:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     """The rows of `rss` over a very small plan."""
-    monkeypatch.setattr(rss, "BATCH", 20)
-    plan = rss.Plan("a", "INF", (5, 30), 80)
+    plan = rss.Plan("a", "INF", (5, 30), 80, batch=20)
     monkeypatch.setattr(rss, "QUICK", (plan,))
     monkeypatch.setattr(rss, "verify", lambda *_: 0)
     return list(rss.run(Options(quick=True, profile=True)))
@@ -197,10 +196,9 @@ def test_names_of_mmqjp_flat(
 
 
 def test_small_batches_beside_many_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rss, "BATCH", 20)
     monkeypatch.setattr(rss, "SMALL", (1, 2))
     monkeypatch.setattr(rss, "TIMES", 3)
-    one, two = rss._beside_many(rss.Plan("b", "INF", (40,), 40, put_in=4_000))
+    one, two = rss._beside_many(rss.Plan("b", "INF", (40,), 40, put_in=4_000, batch=20))
     assert [row.parameters["batch"] for row in (one, two)] == [1, 2]
     assert one.figures.keys() == {"milliseconds", "p95_ms", "ratio", "witness_rows"}
     assert 3_000 < int(str(one.figures["witness_rows"])) < 6_000
