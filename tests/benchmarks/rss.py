@@ -369,16 +369,26 @@ def _growth(plan: Plan, sides: Sequence[Side]) -> Iterator[Row]:
 
 
 def plot(rows: Sequence[Row], path: Path) -> None:
-    """Draw Figure 6.16: the time for an item against the number of subscriptions."""
-    lines: dict[str, list[tuple[float, float]]] = {}
+    """Draw Figure 6.16: the time for an item against the number of subscriptions, by scope."""
+    panels: dict[str, dict[str, list[tuple[float, float]]]] = {
+        "end_to_end": {},
+        "stage1": {},
+        "stage2": {},
+    }
     for row in rows:
-        scope = row.parameters.get("scope")
         if "items_per_s" in row.figures and "growth_over" not in row.parameters:
-            name = f"({row.parameters['variant']}) {row.parameters['window']}, {scope}"
+            lines = panels[str(row.parameters["scope"])]
+            name = f"({row.parameters['variant']}) {row.parameters['window']}"
             milliseconds = 1000 / float(str(row.figures["items_per_s"]))
             point = (float(str(row.parameters["subscriptions"])), milliseconds)
             lines.setdefault(name, []).append(point)
-    log_log(path, [("Figure 6.16: time for an item", "subscriptions", lines)])
+    log_log(
+        path,
+        [
+            (f"Figure 6.16: {scope.replace('_', ' ')}, an item", "subscriptions", lines)
+            for scope, lines in panels.items()
+        ],
+    )
 
 
 BENCHMARK = Benchmark(
