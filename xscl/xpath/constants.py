@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -67,21 +67,25 @@ class Constants:
         if self.question.kind == "contains":
             self._words.remove(constant)
 
-    def suitable(self, texts: Sequence[str]) -> Set[Constant]:
-        """Return constants, among them those of conditions that hold; `texts` are the answer."""
+    @property
+    def suits(self) -> Callable[[str], Set[Constant]]:
+        """How to find constants for a text, among them those of conditions that hold."""
         match self.question.kind:
             case "=":
-                return frozenset(texts)
+                return lambda text: {text}
             case "number":
-                return frozenset(numbers(texts))
+                return lambda text: {*numbers((text,))}
             case "contains":
-                within = self._words.within
-                return within(texts[0]) if len(texts) == 1 else set().union(*map(within, texts))
+                return self._words.within
             case "starts-with":
-                lengths = self._lengths
-                return {text[:size] for text in texts for size in lengths if size <= len(text)}
+                uses, lengths = self._uses, tuple(self._lengths)
+                return lambda text: {s for size in lengths if (s := text[:size]) in uses}
             case _:
                 raise AssertionError("names are known from the structure, bounds by extremes")
+
+    def suitable(self, texts: Sequence[str]) -> Set[Constant]:
+        """Return constants, among them those of conditions that hold; `texts` are the answer."""
+        return set().union(*map(self.suits, texts))
 
     def extremes(self, texts: Sequence[str]) -> tuple[Constant, ...]:
         """Return the least and the greatest value of an answer, nothing if it has none."""

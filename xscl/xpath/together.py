@@ -32,8 +32,8 @@ from xscl.xpath.walk import Walk
 class Together(Alike):
     """Documents of one shape, and the rows of what matches in them.
 
-    Of each place that matches a document there are packed rows (`rows`
-    of the documents `owners`), or it is among the hits of the document's walk.
+    Of each place that matches a document there are packed rows (`rows`, each time with
+    the documents that have them, `owners`), or it is among the hits of the document's walk.
     """
 
     __slots__ = ("_answers", "_deeper", "_views", "owners", "rows", "walks")
@@ -41,7 +41,7 @@ class Together(Alike):
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
         self.rows: list[Packed] = []
-        self.owners: list[int] = []
+        self.owners: list[Sequence[int]] = []
         self.walks: dict[int, Walk] = {}
         self._deeper: list[tuple[int, Place]] = []  # places that match, with others below
         self._answers: dict[tuple[Hashable, ...], list[Any]] = {}
@@ -100,14 +100,14 @@ class Together(Alike):
         """Note what was found at a node of some documents."""
         rows, candidates, view = found
         if rows:
-            self.owners += which
-            self.rows += [rows] * len(which)
+            self.owners.append(which)
+            self.rows.append(rows)
         for one in which if candidates else ():
             walk = self.walk(one)
             for place, todo, packed in candidates:
                 if not todo or walk.hold(todo, node):
                     if packed is not None:
-                        self.owners.append(one)
+                        self.owners.append((one,))
                         self.rows.append(packed)
                     elif walk.hit(place, node) and place.deeper:
                         self._deeper.append((one, place))
@@ -129,15 +129,10 @@ class Together(Alike):
                     suited[text].append(one)
             return suited
         answers = self._answered(constants, nodes, node, which)
-        if isinstance(level, dict):
-            keys = level.keys()
-            for one in which:
-                for constant in keys & answers[one]:
-                    suited[constant].append(one)
-            return suited
+        hashed = isinstance(level, dict)
         for one in which:
             if answer := answers[one]:
-                for constant in level.suiting(*answer):
+                for constant in level.keys() & answer if hashed else level.suiting(*answer):
                     suited[constant].append(one)
         return suited
 
@@ -158,6 +153,11 @@ class Together(Alike):
         if answers is None:
             answers = self._answers[key] = [None] * len(self.docs)
         missing = [one for one in which if answers[one] is None]
+        if nodes is not None and len(nodes) == 1 and not constants.ordered:
+            some = map(constants.suits, self.texts(nodes[0], missing))
+            for one, answer in zip(missing, some, strict=True):
+                answers[one] = answer
+            return answers
         if nodes is None:
             path = constants.question.path
             items = (self.walk(one).item(node) for one in missing)
