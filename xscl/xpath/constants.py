@@ -35,7 +35,7 @@ class Constants:
         self.steps = steps_of(question.path)
         self._uses: dict[str, tuple[str, int]] = {}
         self._words = Substrings()
-        self._lengths: Counter[int] = Counter()
+        self._lengths: dict[str, Counter[int]] = {}  # by first character
 
     def learn(self, constant: Constant) -> Constant:
         """Take note of a constant, one that is known already once more; return what equals it.
@@ -48,7 +48,7 @@ class Constants:
         constant, uses = self._uses.get(constant, (constant, 0))
         self._uses[constant] = constant, uses + 1
         if not uses:
-            self._lengths[len(constant)] += 1
+            self._lengths.setdefault(constant[0], Counter())[len(constant)] += 1
             if self.question.kind == "contains":
                 self._words.add(constant)
         return constant
@@ -62,8 +62,10 @@ class Constants:
             self._uses[constant] = constant, uses - 1
             return
         del self._uses[constant]
-        self._lengths[len(constant)] -= 1
-        self._lengths = +self._lengths
+        lengths = self._lengths[constant[0]]
+        lengths[len(constant)] -= 1
+        if not lengths[len(constant)]:
+            del lengths[len(constant)]
         if self.question.kind == "contains":
             self._words.remove(constant)
 
@@ -78,8 +80,8 @@ class Constants:
             case "contains":
                 return self._words.within
             case "starts-with":
-                uses, lengths = self._uses, tuple(self._lengths)
-                return lambda text: {s for size in lengths if (s := text[:size]) in uses}
+                uses, lengths = self._uses, self._lengths
+                return lambda t: {s for n in lengths.get(t[:1], ()) if (s := t[:n]) in uses}
             case _:
                 raise AssertionError("names are known from the structure, bounds by extremes")
 
