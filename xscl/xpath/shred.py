@@ -206,17 +206,18 @@ class Columns:
         which = np.repeat(owners[order], each)
         rows = np.repeat(ends[pieces] - np.cumsum(each), each) + np.arange(len(which))
         known = np.frombuffer(b"".join(together.rows), np.int32).reshape(-1, WIDTH)
-        pairs, firsts, seconds, wanted = known[rows].T
+        pairs, firsts, seconds, wanted = known.take(rows, axis=0).T
         nodes = together.shape.wanted  # whose values rows want, with their places
         numbered = np.full((len(docs), len(nodes) + 1), -1, np.int32)  # the last is of no node
+        at = which * np.int64(numbered.shape[1]) + wanted  # -1: the last one of a row, too
         asked = np.zeros(numbered.shape, np.bool_)
-        asked[which, wanted] = True
+        asked.put(at, True)
         for node, place in nodes.items():
             (some,) = np.nonzero(asked[:, place])
             if len(some):
                 numbered[some, place] = self._numbered(together, node, some.tolist())
         self._note(docs[:, None], numbered)
-        self._parts.append([docs[which], pairs, firsts, seconds, numbered[which, wanted]])
+        self._parts.append([docs.take(which), pairs, firsts, seconds, numbered.take(at)])
 
     # -- Documents one by one --------------------------------------------------------------
 
