@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -35,7 +35,7 @@ class Constants:
         self.steps = steps_of(question.path)
         self._uses: dict[str, tuple[str, int]] = {}
         self._words = Substrings()
-        self._lengths: Counter[int] = Counter()
+        self._lengths: dict[str, Counter[int]] = {}  # by first character
 
     def learn(self, constant: Constant) -> Constant:
         """Take note of a constant, one that is known already once more; return what equals it.
@@ -48,7 +48,7 @@ class Constants:
         constant, uses = self._uses.get(constant, (constant, 0))
         self._uses[constant] = constant, uses + 1
         if not uses:
-            self._lengths[len(constant)] += 1
+            self._lengths.setdefault(constant[0], Counter())[len(constant)] += 1
             if self.question.kind == "contains":
                 self._words.add(constant)
         return constant
@@ -62,26 +62,32 @@ class Constants:
             self._uses[constant] = constant, uses - 1
             return
         del self._uses[constant]
-        self._lengths[len(constant)] -= 1
-        self._lengths = +self._lengths
+        lengths = self._lengths[constant[0]]
+        lengths[len(constant)] -= 1
+        if not lengths[len(constant)]:
+            del lengths[len(constant)]
         if self.question.kind == "contains":
             self._words.remove(constant)
 
-    def suitable(self, texts: Sequence[str]) -> Set[Constant]:
-        """Return constants, among them those of conditions that hold; `texts` are the answer."""
+    @property
+    def suits(self) -> Callable[[str], Set[Constant]]:
+        """How to find constants for a text, among them those of conditions that hold."""
         match self.question.kind:
             case "=":
-                return frozenset(texts)
+                return lambda text: {text}
             case "number":
-                return frozenset(numbers(texts))
+                return lambda text: {*numbers((text,))}
             case "contains":
-                within = self._words.within
-                return within(texts[0]) if len(texts) == 1 else set().union(*map(within, texts))
+                return self._words.within
             case "starts-with":
-                lengths = self._lengths
-                return {text[:size] for text in texts for size in lengths if size <= len(text)}
+                uses, lengths = self._uses, self._lengths
+                return lambda t: {s for n in lengths.get(t[:1], ()) if (s := t[:n]) in uses}
             case _:
                 raise AssertionError("names are known from the structure, bounds by extremes")
+
+    def suitable(self, texts: Sequence[str]) -> Set[Constant]:
+        """Return constants, among them those of conditions that hold; `texts` are the answer."""
+        return set().union(*map(self.suits, texts))
 
     def extremes(self, texts: Sequence[str]) -> tuple[Constant, ...]:
         """Return the least and the greatest value of an answer, nothing if it has none."""

@@ -73,9 +73,12 @@ class Intervals:
         return [
             interval
             for interval in candidates
-            if interval[0] <= greatest
-            and least <= interval[2]
-            and interval.kept_by(least, greatest)
+            if (interval[0] < greatest and least < interval[2])
+            or (
+                interval[0] <= greatest
+                and least <= interval[2]
+                and interval.kept_by(least, greatest)
+            )
         ]
 
 

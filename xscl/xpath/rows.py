@@ -33,6 +33,9 @@ def bindings(
         return [(parents[node], node) for node in nodes]
     if entry.distance == 0:
         return [(node, node) for node in nodes]
+    if entry.distance is None and len(uppers := matching(entry.first)) == 1:
+        (upper,) = uppers  # whatever matches the second is below it
+        return [(upper, node) for node in nodes]
     return _far_bindings(entry, nodes, parents, matching)
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -136,7 +137,7 @@ class Columns:
                 if packed is None:
                     self._add_below(place, nodes, walk)
                 else:
-                    together.owners.append(walk.place)
+                    together.owners.append((walk.place,))
                     together.rows.append(packed)
         if together.rows:
             self._unpack(together)
@@ -195,23 +196,28 @@ class Columns:
     def _unpack(self, together: Together) -> None:
         """Add packed rows, those of a document one after the other, as stage 2 sorts them."""
         docs = np.array(together.docs, np.int32)
-        owners = np.array(together.owners, np.min_scalar_type(len(docs)))  # sorted by their bytes
+        counts = list(map(len, together.owners))
+        shorts = np.min_scalar_type(len(docs))  # sorted by their bytes
+        owners = np.fromiter(chain.from_iterable(together.owners), shorts, sum(counts))
         order = np.argsort(owners, kind="stable")
-        packed = [together.rows[place] for place in order.tolist()]
-        sizes = np.fromiter(map(len, packed), np.int64, len(packed)) // (4 * WIDTH)
-        rows = np.frombuffer(b"".join(packed), np.int32).reshape(-1, WIDTH)
-        which = np.repeat(owners[order], sizes)
-        pairs, firsts, seconds, wanted = np.ascontiguousarray(rows.T)
+        pieces = np.repeat(np.arange(len(counts)), counts)[order]
+        sizes = np.array([len(packed) // (4 * WIDTH) for packed in together.rows])
+        ends, each = np.cumsum(sizes), sizes[pieces]
+        which = np.repeat(owners[order], each)
+        rows = np.repeat(ends[pieces] - np.cumsum(each), each) + np.arange(len(which))
+        known = np.frombuffer(b"".join(together.rows), np.int32).reshape(-1, WIDTH)
+        pairs, firsts, seconds, wanted = known.take(rows, axis=0).T
         nodes = together.shape.wanted  # whose values rows want, with their places
         numbered = np.full((len(docs), len(nodes) + 1), -1, np.int32)  # the last is of no node
+        at = which * np.int64(numbered.shape[1]) + wanted  # -1: the last one of a row, too
         asked = np.zeros(numbered.shape, np.bool_)
-        asked[which, wanted] = True
+        asked.put(at, True)
         for node, place in nodes.items():
             (some,) = np.nonzero(asked[:, place])
             if len(some):
                 numbered[some, place] = self._numbered(together, node, some.tolist())
         self._note(docs[:, None], numbered)
-        self._parts.append([docs[which], pairs, firsts, seconds, numbered[which, wanted]])
+        self._parts.append([docs.take(which), pairs, firsts, seconds, numbered.take(at)])
 
     # -- Documents one by one --------------------------------------------------------------
 

@@ -13,11 +13,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from itertools import chain
+from operator import itemgetter
 
 import ahocorasick
 
 RECENT = 32  # words that are looked for one by one
 GROWTH = 8
+
+_WORD = itemgetter(1)  # of what an automaton finds
 
 
 class Substrings:
@@ -62,9 +65,9 @@ class Substrings:
             if self._read > len(self._live):
                 self._build(math.inf)
                 self._read = 0
-        found = {word for word in self._recent if word in text}
+        found = {word for word in self._recent if word in text} if self._recent else set()
         for automaton in self._built:
-            found |= {word for _, word in automaton.iter(text)}
+            found.update(map(_WORD, automaton.iter(text)))
         known = sum(map(len, self._built)) + len(self._recent)
         return found if known == len(self._live) else found & self._live
 

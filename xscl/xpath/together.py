@@ -19,7 +19,6 @@ from typing import Any
 
 from xscl.xpath.alike import Alike
 from xscl.xpath.atoms import Constant
-from xscl.xpath.constants import Constants
 from xscl.xpath.navigate import select
 from xscl.xpath.places import Place, Spot
 from xscl.xpath.rows import Packed
@@ -32,18 +31,19 @@ from xscl.xpath.walk import Walk
 class Together(Alike):
     """Documents of one shape, and the rows of what matches in them.
 
-    Of each place that matches a document there are packed rows (`rows`
-    of the documents `owners`), or it is among the hits of the document's walk.
+    Of each place that matches a document there are packed rows (`rows`, each time with
+    the documents that have them, `owners`), or it is among the hits of the document's walk.
     """
 
-    __slots__ = ("_answers", "_deeper", "_views", "owners", "rows", "walks")
+    __slots__ = ("_answers", "_behind", "_deeper", "_views", "owners", "rows", "walks")
 
     def __init__(self, shape: Shape) -> None:
         super().__init__(shape)
         self.rows: list[Packed] = []
-        self.owners: list[int] = []
+        self.owners: list[Sequence[int]] = []
         self.walks: dict[int, Walk] = {}
         self._deeper: list[tuple[int, Place]] = []  # places that match, with others below
+        self._behind: list[tuple[View, Sequence[int]]] = []  # what is to be looked at next
         self._answers: dict[tuple[Hashable, ...], list[Any]] = {}
         self._views: dict[tuple[Hashable, int], Any] = {}
 
@@ -89,78 +89,91 @@ class Together(Alike):
                 self._look_below(child, below, which)
 
     def _look(self, view: View, which: Sequence[int]) -> None:
-        """Find what an index shows to a node of some documents."""
-        for found in view.here:
-            self._take(found, view.node, which)
-        for asked in view.asked:
-            for constant, some in self._suiting(asked, view.node, which).items():
-                self._take(view.behind(asked, constant), view.node, some)
+        """Find what an index shows to a node of some documents, and then what is behind that."""
+        looked = [(view, which)]
+        while looked:
+            if len(looked) > 1:
+                self._ask(looked)
+            self._behind = []
+            for view, which in looked:
+                for found in view.here:
+                    self._take(found, view.node, which)
+                for asked in view.asked:
+                    for constant, some in self._suiting(asked, which).items():
+                        self._take(view.behind(asked, constant), view.node, some)
+            looked = self._behind
 
     def _take(self, found: Found, node: int, which: Sequence[int]) -> None:
         """Note what was found at a node of some documents."""
         rows, candidates, view = found
         if rows:
-            self.owners += which
-            self.rows += [rows] * len(which)
+            self.owners.append(which)
+            self.rows.append(rows)
         for one in which if candidates else ():
             walk = self.walk(one)
             for place, todo, packed in candidates:
                 if not todo or walk.hold(todo, node):
                     if packed is not None:
-                        self.owners.append(one)
+                        self.owners.append((one,))
                         self.rows.append(packed)
                     elif walk.hit(place, node) and place.deeper:
                         self._deeper.append((one, place))
         if view is not None:
-            self._look(view, which)
+            self._behind.append((view, which))
 
     # -- Questions -------------------------------------------------------------------------
 
-    def _suiting(
-        self, asked: Asked, node: int, which: Sequence[int]
-    ) -> Mapping[Constant, Sequence[int]]:
-        """Return the constants that suit a node of some documents, each with these documents."""
-        constants, level, nodes = asked.constants, asked.level, asked.nodes
+    def _ask(self, looked: Sequence[tuple[View, Sequence[int]]]) -> None:
+        """Ask what several views want to know, each question of the documents of all of them."""
+        wanted: dict[tuple[Hashable, ...], tuple[Asked, list[int]]] = {}
+        for view, which in looked:
+            for asked in view.asked:
+                if not asked.equal:
+                    wanted.setdefault(asked.key, (asked, []))[1].extend(which)
+        for asked, some in wanted.values():
+            self._answered(asked, some)
+
+    def _suiting(self, asked: Asked, which: Sequence[int]) -> Mapping[Constant, Sequence[int]]:
+        """Return the constants that suit some documents, each with these documents."""
+        level = asked.level
         suited: defaultdict[Constant, list[int]] = defaultdict(list)
-        if constants.question.kind == "=" and nodes is not None and len(nodes) == 1:
+        if asked.equal:
             assert isinstance(level, dict)
-            for one, text in zip(which, self.texts(nodes[0], which), strict=True):
+            assert asked.nodes is not None
+            for one, text in zip(which, self.texts(asked.nodes[0], which), strict=True):
                 if text in level:
                     suited[text].append(one)
             return suited
-        answers = self._answered(constants, nodes, node, which)
-        if isinstance(level, dict):
-            keys = level.keys()
-            for one in which:
-                for constant in keys & answers[one]:
-                    suited[constant].append(one)
-            return suited
+        answers = self._answered(asked, which)
         for one in which:
             if answer := answers[one]:
-                for constant in level.suiting(*answer):
+                suiting = (
+                    level.keys() & answer if isinstance(level, dict) else level.suiting(*answer)
+                )
+                for constant in suiting:
                     suited[constant].append(one)
         return suited
 
-    def _answered(
-        self,
-        constants: Constants,
-        nodes: Sequence[int] | None,
-        node: int,
-        which: Sequence[int],
-    ) -> list[Any]:
-        """Return the answers of documents to a question at a node, of some at least.
+    def _answered(self, asked: Asked, which: Sequence[int]) -> list[Any]:
+        """Return the answers of documents to a question, of some at least.
 
         An answer are the constants that suit it, of an ordered question its extremes.
         """
-        ordered = nodes is not None and constants.ordered  # for all bounds of one kind the same
-        key = (constants.numeric, *nodes) if ordered and nodes else (constants, node)
-        answers = self._answers.get(key)
+        constants, nodes = asked.constants, asked.nodes
+        answers = self._answers.get(asked.key)
         if answers is None:
-            answers = self._answers[key] = [None] * len(self.docs)
+            answers = self._answers[asked.key] = [None] * len(self.docs)
         missing = [one for one in which if answers[one] is None]
+        if not missing:
+            return answers
+        if nodes is not None and len(nodes) == 1 and not constants.ordered:
+            some = map(constants.suits, self.texts(nodes[0], missing))
+            for one, answer in zip(missing, some, strict=True):
+                answers[one] = answer
+            return answers
         if nodes is None:
             path = constants.question.path
-            items = (self.walk(one).item(node) for one in missing)
+            items = (self.walk(one).item(asked.node) for one in missing)
             every: Iterable[Sequence[str]]
             every = [[string_value(found) for found in select(path, item)] for item in items]
         else:

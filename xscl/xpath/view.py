@@ -8,7 +8,7 @@ shape, and are put together once, until the automaton changes.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import TypeAlias
 
@@ -33,17 +33,23 @@ Found: TypeAlias = "tuple[Packed, Sequence[Candidate], View | None]"
 class Asked:
     """A question to a node, with what the constants lead to that have suited it so far.
 
-    `nodes` are those whose texts are the answer, None if conditions on the way decide.
+    `nodes` are those whose texts are the answer, None if conditions on the way decide.  Questions
+    of one `key` have one answer; with `equal` it is the text of the only node.
     """
 
-    __slots__ = ("constants", "found", "level", "nodes")
+    __slots__ = ("constants", "equal", "found", "key", "level", "node", "nodes")
 
     def __init__(
-        self, constants: Constants, level: Level[Place], nodes: Sequence[int] | None
+        self, constants: Constants, level: Level[Place], node: int, nodes: Sequence[int] | None
     ) -> None:
         self.constants = constants
         self.level = level
+        self.node = node
         self.nodes = nodes
+        self.equal = constants.question.kind == "=" and nodes is not None and len(nodes) == 1
+        self.key: tuple[Hashable, ...] = constants, node
+        if nodes is not None and constants.ordered:  # for all bounds of one kind the same
+            self.key = constants.numeric, *nodes
         self.found: dict[Constant, Found] = {}
 
 
@@ -70,11 +76,11 @@ class View:
                 assert isinstance(level, dict), "names are looked up by hash"
                 self.here += [self.found(level[name]) for name in level.keys() & names]
             elif not constants.plain:
-                self.asked.append(Asked(constants, level, None))
+                self.asked.append(Asked(constants, level, node, None))
             elif nodes := shape.select(constants.steps, node):
                 if constants.question.first:
                     nodes = nodes[:1]
-                self.asked.append(Asked(constants, level, nodes))
+                self.asked.append(Asked(constants, level, node, nodes))
 
     def behind(self, asked: Asked, constant: Constant) -> Found:
         """Return what a constant leads to that suits a question."""
@@ -124,7 +130,8 @@ def rows_of(shape: Shape, place: Place, node: int) -> Packed | None:
     packed = remembered.of(shape).rows.get((bundle, node))
     if packed is None:
         rows = array("i")
-        if not _pack(shape, {place: (node,)}, place, (node,), rows):
+        matching = partial(matches, shape, {place: (node,)})
+        if not _pack(shape, matching, place, (node,), rows):
             return None
         packed = rows.tobytes()
         remembered.keep(shape, bundle, node, packed)
@@ -133,7 +140,7 @@ def rows_of(shape: Shape, place: Place, node: int) -> Packed | None:
 
 def _pack(
     shape: Shape,
-    hits: Mapping[Place, Sequence[int]],
+    matching: Callable[[Place], Sequence[int]],
     place: Place,
     nodes: Sequence[int],
     rows: Column,
@@ -143,11 +150,11 @@ def _pack(
     for entry in place.entries:
         if entry.derived is not None:
             return False
-        for first, second in bindings(entry, nodes, parents, partial(matches, shape, hits)):
+        for first, second in bindings(entry, nodes, parents, matching):
             value = wanted.setdefault(second, len(wanted)) if entry.valued else -1
             rows.extend((entry.pair, first, second, value))
     for child in place.children_at(shape.reached):
         below = shape.under(child.state, nodes)
-        if below and not _pack(shape, hits, child, below, rows):
+        if below and not _pack(shape, matching, child, below, rows):
             return False
     return True

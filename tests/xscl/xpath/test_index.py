@@ -142,6 +142,29 @@ def test_what_documents_have_in_common_is_let_go() -> None:
         gc.enable()
 
 
+def test_a_question_behind_several_constants_is_answered_for_each_document() -> None:
+    automaton = Automaton()
+    asked = {
+        10 * home + word: parse_block(
+            f"S//a[./h = '{home}'][contains(./t, 'w{word};')]", short=True
+        )
+        for home in range(3)
+        for word in range(10)  # more than make a list
+    }
+    for pair, block in asked.items():
+        automaton.add(pair, block, block, valued=False)
+    source = Random(5)
+    columns = Columns(automaton)
+    expected: list[tuple[int, int]] = []
+    for doc in range(40):
+        home, words = source.randrange(4), sorted(source.sample(range(12), 3))
+        text = "".join(f"w{word};" for word in words)
+        columns.add(doc, ("S",), etree.fromstring(f"<a><h>{home}</h><t>{text}</t></a>"))
+        expected += [(doc, 10 * home + word) for word in words if home < 3 and word < 10]
+    rows = columns.tables()[0].select(["doc", "pair"]).to_pydict()
+    assert sorted(zip(*rows.values(), strict=True)) == sorted(expected)
+
+
 MANY = view.TOO_MANY + 4
 
 
