@@ -166,10 +166,13 @@ class DirectConsumer:
 
     def _next_batch(self, end: int) -> list[int]:
         """The segments up to `end` that make the next batch, none if there are none."""
+        waiting = [n for n in self._spool.numbers(self._position, _LISTED) if n <= end]
+        if len(waiting) < 2:
+            return waiting  # not opened twice: the first one is taken, whatever is in it
         batch: list[int] = []
         rows = size = 0
-        for number in self._spool.numbers(self._position, _LISTED):
-            if number > end or rows >= self._sizing.documents:
+        for number in waiting:
+            if rows >= self._sizing.documents:
                 break
             segment = self._spool.segment(number)
             rows += segment.rows
