@@ -93,22 +93,18 @@ class Entries:
                 self._rewrite(operator)
 
     def _rewrite(self, operator: Operator) -> None:
-        """Have what others have as well written anew: the operator has come or left.
+        """Have what waits for others as well written anew: the operator has come or left.
 
         A row that waits is written with all operators behind its port.
         """
         mop = operator.mop
         if mop is None or all(one is operator for one in mop.operators):
             return
-        self._write_again(mop, list(mop.shared(operator)))
         if mop.lane is not None and mop.waiting_ports():
             rows = [waiting for waiting in mop.lane.waiting() if waiting[0].mop is mop]
-            self._write_again(mop.lane, rows)
-
-    def _write_again(self, keeper: MOp | Lane, things: Sequence[Any]) -> None:
-        self._journal.drop(things)
-        for thing in things:
-            self._journal.keep(keeper, thing)
+            self._journal.drop(rows)
+            for waiting in rows:
+                self._journal.keep(mop.lane, waiting)
 
     # -- Writing ---------------------------------------------------------------------------
 
