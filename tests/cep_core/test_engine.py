@@ -420,8 +420,8 @@ def test_errors_of_registration() -> None:
         core.register("w", al.window_aggregate(STREAM, (), (), Constant(0)))
     with pytest.raises(CepError, match="no hashable class"):
         core.stream("Odd", {"values": list})
+    core.unregister("all")
     with pytest.raises(NameTaken, match="there is a stream Stock already"):
-        core.unregister("all")
         core.register("p", STREAM, publish="Stock")
     assert core.stats()["operators"] == 0
     assert core.plan.lanes == {}
