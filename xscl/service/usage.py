@@ -1,7 +1,8 @@
 """How much each user has and has done today, against what he may (`accounts.Quota`).
 
 What he has is counted from the engine when the service starts and kept up to date.  What he does
-in a day is counted by the days of UTC, in memory: a restart of the service forgives.
+in a day is counted by the days of UTC, in memory: a restart of the service forgives.  For that
+reason `serve --once` counts no matches: it takes no requests that too many of them would refuse.
 """
 
 from __future__ import annotations
