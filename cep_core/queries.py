@@ -58,7 +58,7 @@ class Compiled:
 
 KnownRates: TypeAlias = tuple[tuple[str, float], ...]  # of base streams, in order
 ShapeKey: TypeAlias = tuple[str, str, KnownRates]  # language, shape, and rates if it rewrites
-Shapes: TypeAlias = "WeakValueDictionary[ShapeKey, Compiled]"
+CompiledByShape: TypeAlias = "WeakValueDictionary[ShapeKey, Compiled]"
 
 
 @dataclass(slots=True)
@@ -115,9 +115,9 @@ class Queries:
         self._functions = functions
         self._ticks_per_second = ticks_per_second
         self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
-        self._compiled: Shapes = WeakValueDictionary()
+        self._compiled: CompiledByShape = WeakValueDictionary()
         self._compiled_last: WeakValueDictionary[tuple[str, str], Compiled] = WeakValueDictionary()
-        self._shapes_of: dict[str, Shapes] = {}  # by the published stream read
+        self._shapes_of: dict[str, CompiledByShape] = {}  # by the published stream read
         self._fanouts: dict[Channel, Fanout] = {}
         self._rates: dict[str, float] | None = {}  # by which a query is prepared; None: known now
 

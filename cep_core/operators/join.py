@@ -22,7 +22,7 @@ from cep_core.runtime import Clock
 _LEFT, _RIGHT = 0, 1
 
 
-class Kept(NamedTuple):
+class KeptRow(NamedTuple):
     """A row that is kept, the streams that it belongs to, and their side."""
 
     row: Row
@@ -60,7 +60,7 @@ class WindowJoin(MOp):
             Wire(Port(self, lambda row, members: self._arrive(_RIGHT, row, members)), None),
         ]
         self._readers: list[dict[int, dict[Operator, None]]] = [{}, {}]  # by slot
-        self._kept: list[dict[Any, list[Kept]]] = [{}, {}]
+        self._kept: list[dict[Any, list[KeptRow]]] = [{}, {}]
         self._window = -1  # the largest
         self._windows: dict[int, int] = {}  # how many operators have each
         self._by_left: dict[int, dict[Operator, None]] = {}
@@ -116,7 +116,7 @@ class WindowJoin(MOp):
             self.saved(one, number) for kept in self._kept for rows in kept.values() for one in rows
         ]
 
-    def saved(self, kept: Kept, number: Number) -> list[Any]:
+    def saved(self, kept: KeptRow, number: Number) -> list[Any]:
         """Return a row as it is in a snapshot: each of its streams is named by its first reader.
 
         So the rows are not written again when another join of the same streams comes.
@@ -189,7 +189,7 @@ class WindowJoin(MOp):
         return self._keys[side](row) if self._keys else None
 
     def _keep(self, side: int, row: Row, members: Members) -> None:
-        kept = Kept(row, members, side)
+        kept = KeptRow(row, members, side)
         self._kept[side].setdefault(self._key(side, row), []).append(kept)
         self._journal.keep(self, kept)
         if self._next_eviction is None:
