@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from cep_core.events import Row
-from cep_core.journal import Journal, Kept
+from cep_core.journal import Journal, Note
 from cep_core.mop import MOp, Operator
 from cep_core.plan import Plan
 from cep_core.runtime import Lane
@@ -40,7 +40,7 @@ class Lanes(NamedTuple):
     closed: list[list[int]]
 
 
-class Saved(NamedTuple):
+class Dumped(NamedTuple):
     """A row of an m-op that is compared, as it was dumped."""
 
     row: Row
@@ -58,7 +58,7 @@ class Entries:
         self._held: dict[str, Held] = {}
         self._lanes = Lanes([])
         self._changes: dict[Lane, int] = {}  # of lanes, when they were asked last
-        self._compared: dict[MOp, dict[Any, Saved]] = {}
+        self._compared: dict[MOp, dict[Any, Dumped]] = {}
         self._replanned = False  # since m-ops were compared
         self._last = 0  # the number of an operator
 
@@ -93,22 +93,18 @@ class Entries:
                 self._rewrite(operator)
 
     def _rewrite(self, operator: Operator) -> None:
-        """Have what others have as well written anew: the operator has come or left.
+        """Have what waits for others as well written anew: the operator has come or left.
 
         A row that waits is written with all operators behind its port.
         """
         mop = operator.mop
         if mop is None or all(one is operator for one in mop.operators):
             return
-        self._write_again(mop, list(mop.shared(operator)))
         if mop.lane is not None and mop.waiting_ports():
             rows = [waiting for waiting in mop.lane.waiting() if waiting[0].mop is mop]
-            self._write_again(mop.lane, rows)
-
-    def _write_again(self, keeper: MOp | Lane, things: Sequence[Any]) -> None:
-        self._journal.drop(things)
-        for thing in things:
-            self._journal.keep(keeper, thing)
+            self._journal.drop(rows)
+            for waiting in rows:
+                self._journal.keep(mop.lane, waiting)
 
     # -- Writing ---------------------------------------------------------------------------
 
@@ -141,9 +137,9 @@ class Entries:
             if replanned or mop.lane is None or self._has_changed(mop.lane):
                 self._compared[mop] = self._compared_with(self._compared.get(mop, {}), mop)
 
-    def _compared_with(self, before: dict[Any, Saved], mop: MOp) -> dict[Any, Saved]:
+    def _compared_with(self, before: dict[Any, Dumped], mop: MOp) -> dict[Any, Dumped]:
         """Return what an m-op keeps now; rows are the same if they are equal."""
-        found: dict[Any, Saved] = {}
+        found: dict[Any, Dumped] = {}
         times: Counter[Any] = Counter()  # some m-ops keep a row twice
         for row, numbers, *rest in mop.dump(self._numbering.number):
             same = (row, *numbers, *rest)
@@ -151,13 +147,13 @@ class Entries:
             key = same, times[same]
             saved = before.pop(key, None)
             if saved is None:
-                saved = Saved(row, [numbers, *rest])
+                saved = Dumped(row, [numbers, *rest])
                 self._journal.keep(self, saved)
             found[key] = saved
         self._journal.drop(before.values())
         return found
 
-    def _entry(self, kept: Kept) -> Data:
+    def _entry(self, kept: Note) -> Data:
         """Return what is written of a thing; None: it makes no difference."""
         keeper, thing = kept
         codec, numbering = self._codec, self._numbering
@@ -168,7 +164,7 @@ class Entries:
             return {"held": [thing.holder, [operator.number for operator in thing.operators]]}
         if isinstance(thing, Lanes):
             return {"lanes": thing.closed}
-        if isinstance(thing, Saved):
+        if isinstance(thing, Dumped):
             return {"kept": [[codec.row(thing.row), *thing.rest]]}
         row, *rest = keeper.saved(thing, numbering.number)
         return {"kept": [[codec.row(row), *rest]]}

@@ -3,6 +3,7 @@
     CepError                  whatever a caller can mend; `hint` says how
     ├── QueryError            the text of a query is wrong, with line, column and caret
     │   ├── UnknownName       a stream, attribute or function that does not exist
+    │   │   └── UnknownStream a stream
     │   ├── TypeFault         operands whose types do not go together
     │   └── SchemaFault       schemas that do not fit: union, inclusion, names that collide
     ├── AlgebraError          the same faults in an expression that was built by hand
@@ -95,6 +96,10 @@ class UnknownName(QueryError):
     """A stream, attribute or function that does not exist; the hint names a near miss."""
 
     code = "unknown-name"
+
+
+class UnknownStream(UnknownName):
+    """A stream that does not exist; its name is what the error points at."""
 
 
 class TypeFault(QueryError):

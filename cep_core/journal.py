@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 
-class Kept(NamedTuple):
-    """A thing and whose it is."""
+class Note(NamedTuple):
+    """A thing that is kept, and whose it is."""
 
     keeper: Any
     thing: Any
@@ -37,7 +37,7 @@ class Journal(Unwritten):
 
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}  # of things, by identity
-        self._fresh: dict[int, Kept] = {}  # by number
+        self._fresh: dict[int, Note] = {}  # by number
         self._gone: list[int] = []
         self._last = 0
 
@@ -48,7 +48,7 @@ class Journal(Unwritten):
         if id(thing) not in self._numbers:
             self._last += 1
             self._numbers[id(thing)] = self._last
-            self._fresh[self._last] = Kept(keeper, thing)
+            self._fresh[self._last] = Note(keeper, thing)
 
     def drop(self, things: Iterable[object]) -> None:
         numbers, fresh = self._numbers, self._fresh
@@ -57,7 +57,7 @@ class Journal(Unwritten):
             if number is not None and fresh.pop(number, None) is None:
                 self._gone.append(number)
 
-    def take(self) -> tuple[dict[int, Kept], list[int]]:
+    def take(self) -> tuple[dict[int, Note], list[int]]:
         """Return what is new, by ascending number, and the numbers of what is gone."""
         fresh, gone = self._fresh, self._gone
         self._fresh, self._gone = {}, []

@@ -129,10 +129,6 @@ class MOp(ABC):
         """Take a row back from a snapshot, for some of the operators."""
         raise AssertionError(f"{self.label} keeps nothing")
 
-    def shared(self, operator: Operator) -> Iterator[Any]:
-        """Yield the things kept for an operator that are kept for others that come and go, too."""
-        return iter(())
-
     def waiting_ports(self) -> tuple[Port, ...]:
         """Return the ports that rows of monotone streams wait for, by input."""
         return ()

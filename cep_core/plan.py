@@ -92,6 +92,13 @@ class Plan:
             self.lanes = dict(sorted(self.lanes.items()))
         return self.lanes[lateness]
 
+    def leave(self, lane: Lane) -> None:
+        """Use a lane once less; one that nobody uses is forgotten."""
+        lane.uses -= 1
+        if not lane.uses:
+            del self.lanes[lane.lateness]
+            self._active = {key: one for key, one in self._active.items() if key[1] is not lane}
+
     # -- operators -------------------------------------------------------------------------
 
     def insert(self, wanted: Wanted) -> Operator:
@@ -109,6 +116,8 @@ class Plan:
             )
         operator = self._add(self._place(wanted), wanted)
         operator.uses += 1
+        if wanted.lane is not None:
+            wanted.lane.uses += 1
         for source in wanted.inputs:
             source.uses += 1
         self.operators[operator] = None
@@ -130,6 +139,8 @@ class Plan:
         self._sweep(mop)
         for lane in self.lanes.values():
             self._active.pop((operator, lane), None)
+        if operator.wanted.lane is not None:
+            self.leave(operator.wanted.lane)
         for source in operator.wanted.inputs:
             self.release(source)
 

@@ -51,10 +51,14 @@ class Compiled:
     outputs: list[Reference]  # of the inner published queries, then of the query itself
     schemas: list[Schema]
 
+    def published(self, publishes: str | None) -> list[str]:
+        """Return the streams that a query publishes, its inner ones first."""
+        return [*self.inner, *([publishes] if publishes else [])]
+
 
 KnownRates: TypeAlias = tuple[tuple[str, float], ...]  # of base streams, in order
 ShapeKey: TypeAlias = tuple[str, str, KnownRates]  # language, shape, and rates if it rewrites
-Shapes: TypeAlias = "WeakValueDictionary[ShapeKey, Compiled]"
+CompiledByShape: TypeAlias = "WeakValueDictionary[ShapeKey, Compiled]"
 
 
 @dataclass(slots=True)
@@ -85,8 +89,7 @@ class Query:
     @property
     def published(self) -> list[str]:
         """The streams that it publishes, its inner ones first."""
-        own = [self.publishes] if self.publishes else []
-        return [*self.compiled.inner, *own]
+        return self.compiled.published(self.publishes)
 
 
 class Queries:
@@ -112,9 +115,9 @@ class Queries:
         self._functions = functions
         self._ticks_per_second = ticks_per_second
         self._readers: dict[str, set[str]] = {}  # queries by the stream that they read
-        self._compiled: Shapes = WeakValueDictionary()
+        self._compiled: CompiledByShape = WeakValueDictionary()
         self._compiled_last: WeakValueDictionary[tuple[str, str], Compiled] = WeakValueDictionary()
-        self._shapes_of: dict[str, Shapes] = {}  # by the published stream read
+        self._shapes_of: dict[str, CompiledByShape] = {}  # by the published stream read
         self._fanouts: dict[Channel, Fanout] = {}
         self._rates: dict[str, float] | None = {}  # by which a query is prepared; None: known now
 
@@ -313,13 +316,7 @@ class Queries:
         publishes: str | None,
         rates: KnownRates,
     ) -> None:
-        lane = self._plan.lane(self._lateness(compiled))
-        query = Query(
-            *(name, self.next_number, text, language, compiled, literals, publishes),
-            *(self._plan.clock.arrivals, lane),
-            rates=rates,
-        )
-        published = query.published
+        published = compiled.published(publishes)
         for place, stream in enumerate(published):
             if stream in self._streams.by_name or stream in self.publishers:
                 raise NameTaken(f"there is a stream {stream} already")
@@ -328,14 +325,19 @@ class Queries:
             if stream in compiled.reads:
                 raise CepError(f"{name} would read the stream {stream} that it publishes")
         read = [self.publishers[one] for one in compiled.reads if one in self.publishers]
-        if read:
-            query.sources = []
-            query.level = 1 + max(one.level for one in read)
-            if query.level > MOST_LEVELS:
-                raise CepError(
-                    f"{name} reads {MOST_LEVELS} published streams above one another,"
-                    " which is more than can be planned"
-                )
+        level = 1 + max((one.level for one in read), default=-1)
+        if level > MOST_LEVELS:
+            raise CepError(
+                f"{name} reads {MOST_LEVELS} published streams above one another,"
+                " which is more than can be planned"
+            )
+        query = Query(
+            *(name, self.next_number, text, language, compiled, literals, publishes),
+            *(self._plan.clock.arrivals, self._plan.lane(self._lateness(compiled))),
+            sources=[] if read else None,
+            level=level,
+            rates=rates,
+        )
         self._plan_query(query)
         self.next_number += 1
         self.by_name[name] = query
@@ -357,12 +359,14 @@ class Queries:
 
     def _plan_query(self, query: Query) -> None:
         lane = query.lane
+        lane.uses += 1
         lane.connected = []
         try:
             outputs = self._insert(query, query, {})
         except Exception:
             for operator in reversed(query.held):
                 self._plan.release(operator)
+            self._plan.leave(lane)
             raise
         finally:
             connected, lane.connected = lane.connected, None
@@ -425,6 +429,7 @@ class Queries:
         self._plan.release(root)
         for operator in reversed(query.held):
             self._plan.release(operator)
+        self._plan.leave(query.lane)
 
     def _replay(self, lane: Lane, fresh: set[Any]) -> None:
         """Show the rows of open epochs to what a registration has connected.

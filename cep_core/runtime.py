@@ -134,6 +134,7 @@ class Lane:
         self.closed = BEGINNING  # epochs before it are closed
         self.due = END  # nothing waits for an earlier time
         self.changes = 0  # how often rows have come to wait, or epochs have passed
+        self.uses = 0  # operators and queries that have it
         self.now: int | None = None  # the epoch that is being processed
         self.fresh: set[tuple[Port, int]] | None = None  # during a replay: what it is for
         self.connected: list[tuple[Port, int]] | None = None  # what a registration connects

@@ -8,7 +8,7 @@ truth: after a restart or a failure they are read from there.
 Many pairs of variables bind the same two nodes of a document: each of a hundred patterns that
 differ in a constant has a pair for the item and its title.  So the rows of two nodes and a value
 are a *link*, which has the value once.  It is links that are found by value, and their rows with
-them.  (Derived nodes are numbered by whoever shreds: two of one number may differ in their values.)
+them.  (In stores of earlier releases derived nodes of one number may differ in value.)
 
 A row takes 8 bytes; a link 25, 12 more in the index of values; a document 76.  If that is too much
 a part of it may be dropped (`templates.viewcache`).

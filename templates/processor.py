@@ -55,8 +55,6 @@ FOUND = pa.schema(
     ]
 )
 
-Numbers = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
@@ -466,7 +464,7 @@ def _project(rows: pa.Table, graph: JoinGraph) -> pa.Table:
     if len(outputs) < len(graph.nodes):
         repeated = (table[1:] == table[:-1]).all(axis=1)
         table = table[np.concatenate(([True], ~repeated))]
-    nodes: Numbers = table[:, 3:]
+    nodes: Column = table[:, 3:]
     offsets = np.arange(len(table) + 1, dtype=np.int32) * len(outputs)
     return pa.table(
         [

@@ -10,16 +10,16 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Numbers = npt.NDArray[np.uint64]
+Keys = npt.NDArray[np.uint64]
 
 
 class Seen:
     """A set of 64-bit numbers that only grows."""
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: Keys) -> None:
         self._runs = [np.sort(numbers)]
 
-    def add(self, numbers: Numbers) -> None:
+    def add(self, numbers: Keys) -> None:
         """Add numbers."""
         run = np.unique(numbers[~self.among(numbers)])
         if not len(run):
@@ -28,7 +28,7 @@ class Seen:
             run = np.sort(np.concatenate((self._runs.pop(), run)), kind="stable")
         self._runs.append(run)
 
-    def among(self, numbers: Numbers) -> npt.NDArray[np.bool_]:
+    def among(self, numbers: Keys) -> npt.NDArray[np.bool_]:
         """Return for each of some numbers whether it was seen."""
         found = np.zeros(len(numbers), dtype=np.bool_)
         for run in self._runs:

@@ -30,7 +30,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-Numbers = TypeVar("Numbers", int, npt.NDArray[np.int64])
+Number = TypeVar("Number", int, npt.NDArray[np.int64])
 
 JOINS = pa.schema(
     [
@@ -60,7 +60,7 @@ two that arrived together the larger age counts.
 """
 
 
-def both(one: Numbers, other: Numbers) -> Numbers:
+def both(one: Number, other: Number) -> Number:
     """Return one number for two: of documents, or of pairs of variables (see R_vj)."""
     return (one << 31) | other
 

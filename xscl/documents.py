@@ -30,8 +30,8 @@ from xscl.errors import DocumentError, StoreError
 from xscl.ledger import Beat
 from xscl.refusing import FARTHEST, REJECTED, Reason, Refusal, rejected, sound
 from xscl.store import Store
-from xscl.xpath.arrivals import Arrival, Arrivals, Numbers
-from xscl.xpath.portions import Elsewhere, Part
+from xscl.xpath.arrivals import Arrival, Arrivals
+from xscl.xpath.portions import Elsewhere, Numbers, Part
 from xscl.xpath.tree import Tree, number_nodes
 
 LEVELS = 64  # ranks from one arrival to the next: how deep published streams can be nested

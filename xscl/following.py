@@ -192,7 +192,11 @@ class Polled:
 def poll_now(
     feeds: Feeds, spool: Spool, chosen: Sequence[Feed], fetching: Fetching
 ) -> list[Polled]:
-    """Poll some feeds, and return what became of each."""
+    """Poll some feeds, and return what became of each.
+
+    Its turns are its own: who calls it has the data directory (`Home.hold`), and polls nothing
+    beside it.
+    """
     return asyncio.run(_poll_all(feeds, spool, chosen, fetching))
 
 

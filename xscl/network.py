@@ -15,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 import cep_core
 from cep_core import Schema
@@ -30,11 +29,12 @@ from cep_core.plan import Builder, Plan
 from cep_core.queries import Query
 from cep_core.snapshot import AttributeType, Codec, Numbering
 from templates.joingraph import LEFT
-from templates.processor import FOUND, Processor
+from templates.processor import Processor
 from templates.registry import Placed, Registry
 from templates.relations import Pair
 from xscl.composites import Composite, Composites, composite_of
 from xscl.documents import LEVELS, Documents
+from xscl.findings import Findings
 from xscl.operators.attributes import Attributes
 from xscl.operators.collect import Collect
 from xscl.operators.joins import JoinDefinition, Joins, TemplateJoin
@@ -58,13 +58,6 @@ from xscl.xpath.image import Image
 
 def _composite(text: str) -> Composite:
     return composite_of(json.loads(text))
-
-
-def _in_order(row: tuple[int, Composite]) -> tuple[object, ...]:
-    """Return what results are put in order by."""
-    qid, one = row
-    values = [(value is not None, value) for value in one.values] if not one.docs else []
-    return qid, one.ts, one.docs, one.nodes, one.start, one.first, values
 
 
 CODEC = Codec([AttributeType(Composite, json.dumps, _composite)])
@@ -103,6 +96,7 @@ class Network:
         self.automaton = image.automaton()
         self.changes = Changes(lambda: map(registry.describe, self.automaton))
         self._leaves = Leaves(documents.tree)
+        self._findings = Findings(registry, composites, self._leaves)
         journal = Journal()
         self.core = cep_core.Engine(
             rules=RULES,
@@ -123,7 +117,7 @@ class Network:
             plan.batch,
             self.core.clock,
             registry.kept,
-            self._take_found,
+            self._findings.take,
         )
         self.planner = Planner(plan, registry, number, lateness)
         self.relational = Relational(
@@ -134,13 +128,9 @@ class Network:
         self._joined: Counter[str] = Counter()  # subscriptions that are such rows, by stream
         self._ordered: dict[str, None] = {}  # subscriptions with operators over time
         self._nested = 0  # of these, those that read joins of the rows of another
-        self._received: Counter[int] = Counter()  # subscriptions by their stream of results
         self._outlets: dict[int, Outlet] = {}
         self._publishers: dict[str, Publisher] = {}
-        self._tables: list[pa.Table] = []
-        self._rows: list[tuple[int, Composite]] = []
         self._entered: Counter[tuple[str, ...]] = Counter()  # documents by their streams
-        self._found: Counter[int] = Counter()  # rows of joins by template
         self._awaited: tuple[Sequence[Subscription], Awaited] = (), Awaited(())
 
     def _builders(self) -> Mapping[str, Builder]:
@@ -175,7 +165,7 @@ class Network:
         root = planned.root
         assert root is not None
         self._planned[subscription.name] = planned
-        self._received[subscription.qid] += 1
+        self._findings.begin(subscription.qid)
         if planned.ordered:
             self._ordered[subscription.name] = None
             self._nested += planned.nested
@@ -183,7 +173,7 @@ class Network:
         if subscription.qid < 0:
             outlet = self._outlets.get(subscription.qid)
             if outlet is None:
-                outlet = Outlet(root.operator, subscription.qid, self._rows)
+                outlet = Outlet(root.operator, subscription.qid, self._findings.rows)
                 self._outlets[subscription.qid] = outlet
             outlet.uses += 1
         if subscription.publish is not None:
@@ -201,7 +191,7 @@ class Network:
             streams = [subscription.reads[0], subscription.reads[-1]][: 1 + graph.two_sided]
             self.attach(subscription, self.planner.plan_row(placed, streams))
             return
-        self._received[subscription.qid] += 1
+        self._findings.begin(subscription.qid)
         for stream in subscription.reads:
             if not self._joined[stream]:
                 source = self.planner.source(stream)
@@ -242,9 +232,7 @@ class Network:
             self._entries.release(_query(subscription.name))
             self._hold_streams()
             return ()
-        self._received[subscription.qid] -= 1
-        if not self._received[subscription.qid]:
-            del self._received[subscription.qid]
+        self._findings.end(subscription.qid)
         planned = self._planned.pop(subscription.name, None)
         if planned is None:
             self._detach_row(subscription)
@@ -363,50 +351,9 @@ class Network:
             lane.drain()
         self.run()
 
-    def _take_found(self, found: pa.Table) -> None:
-        """Keep the rows of those joins that are results of subscriptions, not parts of others."""
-        counts = pc.value_counts(found["qid"])
-        qids = counts.field("values").to_pylist()
-        for qid, rows in zip(qids, counts.field("counts").to_pylist(), strict=True):
-            self._found[self._registry.row(qid).template] += rows
-        wanted = [qid for qid in qids if self._received[qid]]
-        if len(wanted) < len(qids):
-            found = found.filter(pc.is_in(found["qid"], pa.array(wanted, pa.int32())))
-        if found.num_rows:
-            self._tables.append(found)
-
     def results(self) -> pa.Table:
-        """Return what was found since the last time: qid, doc1, doc2, nodes; those of joins first.
-
-        A composite that is a result has its number as doc1 and doc2.
-        """
-        tables, self._tables = self._tables, []
-        rows = dict.fromkeys(self.relational.found())
-        before = self._composites.rows_before(rows)
-        self._rows.extend(row for row in rows if row not in before)
-        found = [self._sorted(table) for table in tables]
-        if self._rows:
-            self._rows.sort(key=_in_order)
-            numbers = [self._composites.number(composite) for _, composite in self._rows]
-            qids = [qid for qid, _ in self._rows]
-            columns = [qids, numbers, numbers, [[] for _ in numbers]]
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, FOUND, strict=True)]
-            found.append(pa.table(arrays, schema=FOUND))
-            self._rows.clear()
-        return pa.concat_tables([FOUND.empty_table(), *found])
-
-    def _sorted(self, found: pa.Table) -> pa.Table:
-        """Return results by their documents, so that those of the same ones are together."""
-        if not self._leaves:
-            order = [("doc2", "ascending"), ("doc1", "ascending"), ("qid", "ascending")]
-            return found.sort_by(order)
-        ones, others = found["doc1"].to_pylist(), found["doc2"].to_pylist()
-        parts = self._composites.of({*ones, *others})
-        keys = [
-            (parts[other].docs, parts[one].docs, qid, other, one)
-            for qid, one, other in zip(found["qid"].to_pylist(), ones, others, strict=True)
-        ]
-        return found.take(sorted(range(len(keys)), key=keys.__getitem__))
+        """Return what was found since the last time, see `Findings.results`."""
+        return self._findings.results(self.relational.found())
 
     def touched(self) -> set[int]:
         """Return the documents and composites in which something was found since the last time."""
@@ -424,7 +371,7 @@ class Network:
             mop.label: sum(channel.rows for channel in mop.channels())
             for mop in self.core.plan.mops
         }
-        return Passed(streams, self._found, mops)
+        return Passed(streams, self._findings.by_template, mops)
 
     def is_awaited(self, overdue: Callable[[int, int], bool], by: Sequence[Subscription]) -> bool:
         """Return whether anything that is overdue concerns one of some subscriptions.

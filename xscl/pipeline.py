@@ -87,7 +87,7 @@ class Sink(Protocol):
         """The segment up to which the spool was consumed, whoever did it."""
 
     def publish_patterns(self, artefacts: Artefacts) -> None:
-        """Leaves what documents are shredded with for other processes."""
+        """Leaves what documents are shredded with for other processes, if it can be written."""
 
 
 class Consumer(Protocol):

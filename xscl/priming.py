@@ -8,9 +8,11 @@ nothing to what others receive, because who sees a result is tested at fan-out.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from templates.processor import FOUND
@@ -53,22 +55,54 @@ def first_after(store: Store, begin: int, following: int) -> int:
 
 
 def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Witnesses]:
-    """Yield the witnesses of the documents of a trial for pairs of variables, in batches."""
+    """Yield the witnesses of the documents of a trial for pairs of variables, in batches.
+
+    They take the place of those that are kept for the same pairs.
+    """
     automaton = Automaton()
+    numbers: list[int] = []
+    derived: list[int] = []  # pairs whose second variable is
     for pair in pairs:
         first, second = (parse_block(one, short=True) for one in (pair.first, pair.second))
         automaton.add(pair.number, first, second, pair.valued)
+        numbers.append(pair.number)
+        if second.steps[-1].derived is not None:
+            derived.append(pair.number)
     rows = store.connection.execute(
-        "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first"
-        " FROM state.document d JOIN state.text t USING (doc)"
+        "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first, b.last"
+        " FROM state.document d JOIN state.text t USING (doc) LEFT JOIN"
+        " (SELECT doc, max(node2) AS last FROM state.binding WHERE ? AND NOT list_contains(?, pair)"
+        " GROUP BY doc) b USING (doc)"
         " WHERE list_has_any(d.streams, ?) AND d.first >= ? ORDER BY d.doc",
-        [list(trial.streams), trial.first],
+        [bool(derived), numbers, list(trial.streams), trial.first],
     )
     while found := rows.fetchmany(BATCH):
-        yield shred(
+        last = {doc: kept for doc, *_, kept in found if kept is not None}
+        made = shred(
             automaton,
-            Arrivals.of((doc, tuple(names), bytes(xml), *rest) for doc, names, xml, *rest in found),
+            Arrivals.of(
+                (doc, tuple(names), bytes(xml), *rest[:-1]) for doc, names, xml, *rest in found
+            ),
         )
+        yield _behind(made, derived, last) if last else made
+
+
+def _behind(made: Witnesses, derived: Sequence[int], last: Mapping[int, int]) -> Witnesses:
+    """Return witnesses with derived nodes numbered behind all that are kept of their documents.
+
+    Stage 1 numbers them behind those of the document, in the order in which it is asked for them;
+    what other pairs were asked for earlier has these numbers already.
+    """
+    bindings = made.bindings
+    docs = bindings["doc"].to_pylist()
+    more = np.array([last.get(doc, -1) + 1 for doc in docs], np.int32)
+    more *= np.isin(bindings["pair"].to_numpy(), derived)
+    first, second = (bindings[name].to_numpy() for name in ("node1", "node2"))
+    moved = {"node1": np.where(first == second, first + more, first), "node2": second + more}
+    for name, column in moved.items():
+        at = bindings.schema.get_field_index(name)
+        bindings = bindings.set_column(at, bindings.schema.field(at), pa.array(column))
+    return replace(made, bindings=bindings)
 
 
 def found_before(

@@ -180,7 +180,10 @@ class Pushing(Assembly):
         return self._ledger.segment
 
     def publish_patterns(self, artefacts: Artefacts) -> None:
-        """Leave the patterns of today for processes that shred documents elsewhere."""
+        """Leave the patterns of today for processes that shred documents elsewhere.
+
+        Where they cannot be written the log says so: pushes do without.
+        """
         with self._lock:
             artefacts.publish(self._network.automaton)
 

@@ -149,13 +149,7 @@ class Relational:
     def plan(self, name: str, text: str, language: str, since: int) -> Query:
         """Put a query into the plan; it sees documents that arrive from `since` on."""
         found = {word: self._schema(word) for word in dict.fromkeys(_WORD.findall(text))}
-        try:
-            return self._plan(name, text, language, since, found)
-        except QueryError as error:
-            missed = error.message.rpartition(" ")[2]
-            if missed in found and found[missed] is None and " no " in error.message:
-                error.hint = _UNREAD.format(missed)
-            raise
+        return self._plan(name, text, language, since, found)
 
     def plan_again(self, subscription: Subscription) -> Query:
         """Put a registered query into the plan, with the schemas that it had before."""
@@ -260,8 +254,10 @@ def translated() -> Iterator[None]:
     try:
         yield
     except core_errors.QueryError as error:
-        place = error.line, error.column
-        raise QueryError(error.message, error.source, *place, error.hint) from None
+        place, hint = (error.line, error.column), error.hint
+        if isinstance(error, core_errors.UnknownStream):
+            hint = _UNREAD.format(error.source[slice(*error.span)])
+        raise QueryError(error.message, error.source, *place, hint) from None
     except CepError as error:
         raise _ERRORS.get(type(error), XsclError)(error.message, hint=error.hint) from None
 

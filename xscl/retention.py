@@ -119,7 +119,7 @@ def record(store: Store, retention: Retention) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptTexts:
     """What a store keeps of texts: how many, of how many bytes, and since when of all documents.
 
     `since` is the clock when the oldest of these arrived; None: only what queries need is kept.
@@ -130,7 +130,7 @@ class Kept:
     since: int | None
 
 
-def kept(store: Store) -> Kept:
+def kept(store: Store) -> KeptTexts:
     """Return what a store keeps of texts; the cost does not depend on their bytes."""
     ((texts, since),) = store.fetch(
         "SELECT (SELECT count(*) FROM state.text),"
@@ -139,4 +139,4 @@ def kept(store: Store) -> Kept:
     )
     told = recorded(store)
     everything = told is not None and told.everything
-    return Kept(texts, store.progress("text_bytes"), since if everything else None)
+    return KeptTexts(texts, store.progress("text_bytes"), since if everything else None)

@@ -42,6 +42,7 @@ from xscl.pipeline import Consumer, DirectConsumer
 from xscl.poison import Attempts
 from xscl.retention import asked
 from xscl.secrets import NAME, secrets_in
+from xscl.service.accounts import Accounts
 from xscl.service.installation import Settings, installed
 from xscl.service.usage import Usage
 from xscl.sink import EngineSink
@@ -202,6 +203,8 @@ class Service:
         )
         ways = Ways(self._home.files, self._serving.mail, posting)
         outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways)
+        with closing(engine.store()) as store:  # while no requests are taken nobody is allowed more
+            outbox.mails.limit = Accounts(store).mails_of
         outbox.start()
         try:
             yield outbox

@@ -18,7 +18,14 @@ from typing import Protocol
 
 from cep_core import algebra
 from cep_core.algebra import Node
-from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownName, near_miss
+from cep_core.errors import (
+    AlgebraError,
+    QueryError,
+    SchemaFault,
+    Span,
+    UnknownStream,
+    near_miss,
+)
 from cep_core.events import Schema
 from cep_core.expressions import TRUE, Column, Expression, Function, Parameter, type_of
 from cep_core.languages.aggregates import Calls, Refused
@@ -293,7 +300,7 @@ class _Parser:
         if schema is None:
             hint = near_miss(token.text, self.catalog.names())
             message = f"there is no stream {token.text}"
-            raise AlgebraError(message, hint=hint, span=token.span, kind=UnknownName)
+            raise AlgebraError(message, hint=hint, span=token.span, kind=UnknownStream)
         self.reads[token.text] = None
         return algebra.stream(token.text, schema)
 

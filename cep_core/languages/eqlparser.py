@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
+from cep_core.errors import AlgebraError, Span, UnknownName, UnknownStream, near_miss
 from cep_core.events import Schema
 from cep_core.expressions import (
     And,
@@ -221,7 +221,7 @@ class Parser:
         if schema is None:
             hint = near_miss(token.text, self.catalog.names())
             message = f"there is no stream {token.text}"
-            raise AlgebraError(message, hint=hint, span=token.span, kind=UnknownName)
+            raise AlgebraError(message, hint=hint, span=token.span, kind=UnknownStream)
         self.reads[token.text] = None
         self.schemas[token.text] = schema
         name = token

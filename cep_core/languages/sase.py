@@ -29,7 +29,15 @@ from typing import Any
 
 from cep_core import algebra, patterns
 from cep_core.algebra import Node, Strategy
-from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownName, near_miss
+from cep_core.errors import (
+    AlgebraError,
+    QueryError,
+    SchemaFault,
+    Span,
+    UnknownName,
+    UnknownStream,
+    near_miss,
+)
 from cep_core.expressions import (
     TRUE,
     And,
@@ -203,7 +211,7 @@ class _Parser:
                 f"there is no event type {text}",
                 hint=near_miss(text, self.catalog.names()),
                 span=Span(token.start, end),
-                kind=UnknownName,
+                kind=UnknownStream,
             )
         self.reads[text] = None
         return algebra.stream(text, schema)

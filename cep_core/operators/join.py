@@ -22,7 +22,7 @@ from cep_core.runtime import Clock
 _LEFT, _RIGHT = 0, 1
 
 
-class Kept(NamedTuple):
+class KeptRow(NamedTuple):
     """A row that is kept, the streams that it belongs to, and their side."""
 
     row: Row
@@ -59,8 +59,8 @@ class WindowJoin(MOp):
             Wire(Port(self, lambda row, members: self._arrive(_LEFT, row, members)), None),
             Wire(Port(self, lambda row, members: self._arrive(_RIGHT, row, members)), None),
         ]
-        self._readers: list[dict[int, int]] = [{}, {}]  # operators by slot
-        self._kept: list[dict[Any, list[Kept]]] = [{}, {}]
+        self._readers: list[dict[int, dict[Operator, None]]] = [{}, {}]  # by slot
+        self._kept: list[dict[Any, list[KeptRow]]] = [{}, {}]
         self._window = -1  # the largest
         self._windows: dict[int, int] = {}  # how many operators have each
         self._by_left: dict[int, dict[Operator, None]] = {}
@@ -70,10 +70,10 @@ class WindowJoin(MOp):
         operator = Operator(wanted, self._output, self._output.slot(), self)
         self.operators[operator] = None
         for side, source in enumerate(wanted.inputs):
-            readers = self._readers[side]
-            readers[source.slot] = readers.get(source.slot, 0) + 1
-            if readers[source.slot] == 1:
+            readers = self._readers[side].setdefault(source.slot, {})
+            if not readers:
                 self._wires[side].connect(source)
+            readers[operator] = None
         self._by_left.setdefault(wanted.inputs[0].slot, {})[operator] = None
         window = wanted.window or 0
         self._windows[window] = self._windows.get(window, 0) + 1
@@ -88,12 +88,14 @@ class WindowJoin(MOp):
         if not self._by_left[left]:
             del self._by_left[left]
         for side, source in enumerate(operator.wanted.inputs):
-            readers = self._readers[side]
-            readers[source.slot] -= 1
-            if not readers[source.slot]:
-                del readers[source.slot]
+            readers = self._readers[side][source.slot]
+            del readers[operator]
+            if not readers:
+                del self._readers[side][source.slot]
                 self._wires[side].disconnect(source)
                 self._forget(side, source.slot)
+            elif all(0 < operator.number < one.number for one in readers):
+                self._write_again(side, source.slot)
         window = operator.wanted.window or 0
         self._windows[window] -= 1
         if not self._windows[window]:
@@ -114,17 +116,23 @@ class WindowJoin(MOp):
             self.saved(one, number) for kept in self._kept for rows in kept.values() for one in rows
         ]
 
-    def saved(self, kept: Kept, number: Number) -> list[Any]:
-        """Return a row as it is in a snapshot."""
-        row, members, side = kept
-        slots = set(slots_of(members))
-        readers = [one for one in self.operators if one.wanted.inputs[side].slot in slots]
-        return [row, list(map(number, readers)), side]
+    def saved(self, kept: KeptRow, number: Number) -> list[Any]:
+        """Return a row as it is in a snapshot: each of its streams is named by its first reader.
 
-    def shared(self, operator: Operator) -> Iterator[Kept]:
-        for source, kept in zip(operator.wanted.inputs, self._kept, strict=True):
-            for rows in kept.values():
-                yield from (one for one in rows if source.slot in slots_of(one.members))
+        So the rows are not written again when another join of the same streams comes.
+        """
+        row, members, side = kept
+        readers = self._readers[side]
+        named = [min(map(number, readers[slot])) for slot in slots_of(members) if slot in readers]
+        return [row, sorted(named), side]
+
+    def _write_again(self, side: int, slot: int) -> None:
+        """Have the rows of a stream written anew, whose first reader has left."""
+        for rows in self._kept[side].values():
+            for one in rows:
+                if slot in slots_of(one.members):
+                    self._journal.drop((one,))
+                    self._journal.keep(self, one)
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         slots = sorted({operator.wanted.inputs[side].slot for operator in operators})
@@ -181,7 +189,7 @@ class WindowJoin(MOp):
         return self._keys[side](row) if self._keys else None
 
     def _keep(self, side: int, row: Row, members: Members) -> None:
-        kept = Kept(row, members, side)
+        kept = KeptRow(row, members, side)
         self._kept[side].setdefault(self._key(side, row), []).append(kept)
         self._journal.keep(self, kept)
         if self._next_eviction is None:

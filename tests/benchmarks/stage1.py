@@ -62,7 +62,7 @@ ONE_BY_ONE = 51  # blocks that come, and go, one by one
 
 STAGES = {
     "parse": (portions, "parse"),
-    "outline": (shred, "outline"),
+    "skeleton": (shred, "skeleton"),
     "shape": (shred, "shape_of"),
     "index": (together.Together, "find"),
     "texts": (together.Together, "texts"),

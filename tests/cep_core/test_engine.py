@@ -362,7 +362,9 @@ def test_removing_queries_leaves_nothing_behind() -> None:
         core.register(f"q{number}", node)
     core.push([quote("IBM", 1.0, 1), quote("IBM", 2.0, 2)])
     for number in range(len(nodes)):
+        assert len(core.plan.lanes) == 1
         core.unregister(f"q{number}")
+    assert core.plan.lanes == {}
     stats = core.stats()
     kept = ("queries", "operators", "mops", "channels", "instances", "index_entries", "waiting")
     assert {name: stats[name] for name in kept} == dict.fromkeys(kept, 0)
@@ -418,7 +420,11 @@ def test_errors_of_registration() -> None:
         core.register("w", al.window_aggregate(STREAM, (), (), Constant(0)))
     with pytest.raises(CepError, match="no hashable class"):
         core.stream("Odd", {"values": list})
+    core.unregister("all")
+    with pytest.raises(NameTaken, match="there is a stream Stock already"):
+        core.register("p", STREAM, publish="Stock")
     assert core.stats()["operators"] == 0
+    assert core.plan.lanes == {}
 
 
 def test_a_stream_that_is_adopted() -> None:

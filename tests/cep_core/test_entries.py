@@ -97,6 +97,50 @@ def test_entries_are_the_whole_for_every_kind_of_operator() -> None:
     assert most < len(written)
 
 
+def test_rows_of_a_join_are_not_written_again_for_a_second_one() -> None:
+    """Nor when it leaves; when the first one does they are, whatever restarts there were."""
+    codec, written = Codec(()), dict[int, bytes]()
+
+    def started(*names: str) -> tuple[Engine, Entries]:
+        journal = Journal()
+        core = Engine(1, journal=journal)
+        for stream in "AB":
+            core.stream(stream, {"k": str})
+        entries = Entries(core.plan, journal, codec)
+        for name in names:
+            register(core, entries, name)
+        entries.restore(sorted(written.items()), Lasting(core.plan, {}))
+        return core, entries
+
+    def take(core: Engine, entries: Entries) -> int:
+        new, gone = entries.take()
+        for number in gone:
+            del written[number]
+        written.update(new)
+        whole = state_of(core.plan, Lasting(core.plan, {}), codec)
+        assert decoded(codec, written) == {k: sorted(map(repr, v)) for k, v in whole.items()}
+        return len(new)
+
+    core, entries = started("join")
+    core.push([Event("AB"[time % 2], ("xyz"[time % 3],), 0) for time in range(12)])
+    assert take(core, entries) >= 12
+    for _ in range(2):
+        register(core, entries, "longer join")
+        assert take(core, entries) <= 2  # what it holds, and the lanes
+        core.unregister("longer join")
+        entries.release("longer join")
+        assert take(core, entries) <= 1
+    register(core, entries, "longer join")
+    take(core, entries)
+    core, entries = started("join", "longer join")
+    assert take(core, entries) == 0
+    core.unregister("join")
+    entries.release("join")
+    assert take(core, entries) >= 12
+    core, entries = started("longer join")
+    assert len(core.push([Event("A", ("x",), 9)])) == 2
+
+
 @pytest.mark.parametrize("parts", [True, False])
 @pytest.mark.parametrize("name", ["next", "mean", "join", "negation", "selected"])
 def test_what_several_operators_kept_that_are_one_now_is_there_once(name: str, parts: bool) -> None:

@@ -65,6 +65,7 @@ def test_an_expression_that_is_nested_too_deeply(levels: int) -> None:
     with pytest.raises(CepError, match="nested too deeply"):
         core.register("deep", al.Select(S, nested(levels), NUMBERS))
     assert core.stats() == before
+    assert {lane.uses for lane in core.plan.lanes.values()} == {3}
     assert [m.query for m in core.push([Event("S", (9, 0), 1)])] == ["q0", "q1", "q2"]
 
 

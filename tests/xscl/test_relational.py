@@ -317,3 +317,14 @@ def test_the_values_of_a_run_are_json_with_numbers_as_they_are_alone() -> None:
     (text,) = composite_of_row(row).values
     assert text == '[15000000000000000000000, 2, 0.5, null, true, "é", null]'
     assert json.loads(text) == [1.5e22, 2, 0.5, None, True, "é", None]
+
+
+@pytest.mark.parametrize(
+    ("missed", "hint"), [("T", "PUT /v1/streams/T with"), ("FILTER{q > 1}(S)", "there are v")]
+)
+def test_only_of_a_stream_the_attributes_are_missed(missed: str, hint: str) -> None:
+    engine = Engine()
+    engine.stream("S", attributes={"v": float})
+    with pytest.raises(QueryError) as refused:
+        engine.subscribe("e", f"SELECT * FROM {missed}", language="cel")
+    assert hint in (refused.value.hint or "")

@@ -141,6 +141,7 @@ def test_nobody_has_the_number_of_one_who_is_gone(tmp_path: Path) -> None:
     [
         lambda engine: engine.subscribe("w", "SELECT nothing FROM S", language="cel"),
         lambda engine: engine.subscribe("w", "SELECT k FROM Q PUBLISH S", language="cel"),
+        lambda engine: engine.subscribe("w", "SELECT k FROM S PUBLISH Q", language="cel"),
         lambda engine: engine.subscribe("w", "SELECT <p/> FROM Q//* PUBLISH S"),
         lambda engine: engine.subscribe("w", "L//a PUBLISH read"),
         lambda engine: engine.subscribe("w", "SELECT k FROM L PUBLISH read", language="cel"),
@@ -158,7 +159,9 @@ def test_what_is_refused_rebuilds_nothing(
     engine.subscribe("reader", "read//a->x JOIN{x = y, 10} read//a->y")
     loads: list[Engine] = []
     monkeypatch.setattr(Engine, "_load", loads.append)
+    before = kept(engine)
     with pytest.raises((XsclError, MalformedDocument, DocumentError)):
         fail(engine)
     assert loads == []
+    assert kept(engine) == before
     engine.close()

@@ -24,7 +24,7 @@ from tests.xscl.test_cli import failed
 from tests.xscl.test_relational import FLAT, flat
 from xscl import Document, Engine, Match, QueryError, XsclError, documents, forgetting, pushing
 from xscl.home import Home
-from xscl.retention import DAY, SERVICE, Kept, Retention, asked, kept
+from xscl.retention import DAY, SERVICE, KeptTexts, Retention, asked, kept
 from xscl.serve import Service, Serving
 
 PAIR = "S//a->x FOLLOWED BY{x=y, 10} S//a->y"
@@ -56,7 +56,7 @@ def bytes_of_texts(engine: Engine) -> int:
     return int(numbers(engine, "SELECT coalesce(sum(octet_length(xml)), 0) FROM state.text")[0])
 
 
-def told(engine: Engine) -> Kept:
+def told(engine: Engine) -> KeptTexts:
     with closing(engine.store()) as store:
         return kept(store)
 
@@ -204,7 +204,7 @@ def test_without_a_history_only_what_queries_need_has_a_text() -> None:
     with pushed(Retention(), PAIR) as engine:
         engine.push([document(1, b"<b/>"), document(2), document(3, b"<c/>")])
         assert texts(engine) == ["d2"]
-        assert told(engine) == Kept(1, 8, None)
+        assert told(engine) == KeptTexts(1, 8, None)
 
 
 def test_all_texts_of_the_history_are_kept_published_ones_too() -> None:
@@ -212,7 +212,7 @@ def test_all_texts_of_the_history_are_kept_published_ones_too() -> None:
         engine.push([document(5, b"<x/>"), document(6, b"<b/>"), document(7)])
         (match,) = engine.matches()
         assert texts(engine) == ["d5", "d6", "d7", match.id]
-        assert told(engine) == Kept(4, 22, 5)
+        assert told(engine) == KeptTexts(4, 22, 5)
         assert [m.documents for m in engine.try_query("S//a->a")] == [("d7",)]
         assert [m.documents for m in engine.try_query("hits//hit->h")] == [(match.id,)]
         assert engine.why("S//b->x JOIN{x=y} S//a->y", "d6", "d7").edges
@@ -293,7 +293,7 @@ def test_bytes_are_counted_when_a_subscription_goes() -> None:
         engine.push([document(1), document(2, b"<b/>")])
         engine.unsubscribe("q0")
         assert texts(engine) == ["d2"]
-        assert told(engine) == Kept(1, 4, None)
+        assert told(engine) == KeptTexts(1, 4, None)
 
 
 def test_what_is_needed_no_more_leaves_when_the_history_is_over() -> None:

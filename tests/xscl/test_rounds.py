@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from email.utils import format_datetime
@@ -19,6 +19,7 @@ from feeds.spool import Spool
 from tests.xscl.scripted import DAY, START, Clock, Place, Server, Talk, placed, reply, serving
 from xscl.engine import Engine
 from xscl.feed import Feed
+from xscl.followed import Feeds
 from xscl.following import keep_polling, poll_now, prepare
 from xscl.news import News, by_time, parts
 from xscl.pipeline import DirectConsumer
@@ -206,6 +207,52 @@ def test_what_comes_within_one_look_is_one_segment(tmp_path: Path, server: Serve
         times = [document.timestamp for document in place.spool.read(1)]
         assert times == sorted(times)
         assert len({document.origin for document in place.spool.read(1)}) >= 2
+
+
+def test_a_feed_that_is_due_again_while_it_is_asked_is_not_asked_beside(
+    tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor is any other of its domain: somebody wants them polled now."""
+    monkeypatch.setattr("xscl.following._LOOK", 0.01)
+    asked, looked, answer = threading.Event(), threading.Event(), threading.Event()
+
+    async def talk(writer: asyncio.StreamWriter) -> None:
+        asked.set()
+        while not answer.is_set():
+            await asyncio.sleep(0.01)
+        writer.write(reply(body([("one word", 1)])))
+        await writer.drain()
+
+    server.says("/f", talk)
+    server.says("/g", talk)
+    with placed(tmp_path, server) as place:
+        feeds = [place.follow(server.url(path)) for path in ("/f", "/g")]
+        find, looks, stopping = place.feeds.next_due, iter(range(5)), threading.Event()
+
+        def next_due(now: int, busy: Collection[str], most: int) -> list[Feed]:
+            if asked.is_set() and next(looks, None) is None:
+                looked.set()
+            return find(now, busy, most)
+
+        monkeypatch.setattr(place.feeds, "next_due", next_due)
+        arguments = (place.feeds, place.spool, place.fetching, stopping)
+        thread = threading.Thread(target=keep_polling, args=arguments)
+        thread.start()
+        assert asked.wait(10)
+        with Feeds(place.engine) as others:
+            for feed in feeds:
+                others.edit(replace(feed, next_poll=0))
+        assert looked.wait(10)
+        assert len(server.asked) == 1
+        answer.set()
+        for _ in range(1_000):
+            if place.spool.latest() == 2:
+                break
+            stopping.wait(0.01)
+        stopping.set()
+        thread.join(10)
+        assert (server.count("/f"), server.count("/g"), len(place.documents())) == (1, 1, 2)
+        assert server.most_at_once["127.0.0.1"] == 1
 
 
 def test_large_answers_do_not_wait_for_the_end_of_the_round(

@@ -22,6 +22,7 @@ from tests.xscl.commandline import called
 from xscl import diskroom
 from xscl.delivery.endpoint import File
 from xscl.delivery.endpoints import Endpoints
+from xscl.delivery.outbox import Outbox
 from xscl.diskroom import DiskFull
 from xscl.engine import Engine
 from xscl.feedtables import create_tables
@@ -33,6 +34,7 @@ from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
 from xscl.secrets import NAME, secrets_in
 from xscl.serve import Service, Serving
+from xscl.service.accounts import Accounts, Quota
 from xscl.sink import EngineSink
 from xscl.status import Looks, status
 
@@ -214,6 +216,25 @@ def test_one_run_polls_consumes_delivers_and_ends(place: Home) -> None:
         assert server.count("/feed") == 1
     done = called("serve", "--once", "--no-spark", "--data", str(place.path))
     assert (done.exit_code, done.output) == (0, "")
+
+
+def test_a_run_without_requests_mails_no_more_than_users_may_have(place: Home) -> None:
+    with (
+        place.hold("test"),
+        Engine(place.database) as engine,
+        closing(engine.store()) as store,
+    ):
+        user = Accounts(store).make("dora", Quota(mails_a_day=2))
+    service = Service(place, Serving(spark=False), lambda matches: None)
+    begun: list[int | None] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Outbox, "start", lambda box: begun.append(box.mails.limit(user.number)))
+        with service._opened() as (_, outbox, *_):
+            assert [outbox.mails.limit(user.number + more) for more in (0, 1)] == [2, 0]
+            mine = user.qualify("news")
+            assert [outbox.mails.take(mine) is None for _ in range(3)] == [True, True, False]
+            assert [outbox.mails.take("own") for _ in range(3)] == [None] * 3
+    assert begun == [2]
 
 
 def test_one_run_waits_for_no_room(place: Home, monkeypatch: pytest.MonkeyPatch) -> None:

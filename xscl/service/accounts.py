@@ -119,6 +119,11 @@ class Accounts:
         """Return the account of a number, None if there is none."""
         return self._by_number.get(number)
 
+    def mails_of(self, number: int) -> int | None:
+        """Return how many mails the user of a number may have in a day, None: any."""
+        account = self.numbered(number)
+        return 0 if account is None else account.quota.mails_a_day
+
     def called(self, known: str) -> str:
         """Return how the operator reads a name of the engine: a user's own after his name."""
         number, name = owner(known)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address
@@ -228,20 +228,10 @@ def installed(
         sql = stack.enter_context(UserSql(engine, home.path))
         if settings.warm:
             sql.start()
-        outbox.mails.limit = _mails_of(accounts)
+        outbox.mails.limit = accounts.mails_of
         intake = stack.enter_context(closing(Intake(spool, engine, room, settings.waiting)))
         yield Installation(
             *(home, engine, feeds, spool, outbox, settings),
             *(accounts, Tokens(tokens, accounts), registrar, readers, public, resolver),
             *(intake, usage, sql, Metrics(engine, home), Backups(home, engine, readers, room)),
         )
-
-
-def _mails_of(accounts: Accounts) -> Callable[[int], int | None]:
-    """Return what says how many mails a user may have in a day, by his number."""
-
-    def limit(number: int) -> int | None:
-        account = accounts.numbered(number)
-        return 0 if account is None else account.quota.mails_a_day
-
-    return limit

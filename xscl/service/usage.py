@@ -1,7 +1,8 @@
 """How much each user has and has done today, against what he may (`accounts.Quota`).
 
 What he has is counted from the engine when the service starts and kept up to date.  What he does
-in a day is counted by the days of UTC, in memory: a restart of the service forgives.
+in a day is counted by the days of UTC, in memory: a restart of the service forgives.  For that
+reason `serve --once` counts no matches: it takes no requests that too many of them would refuse.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Literal, TypeAlias
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.names import owner
 
-Kept: TypeAlias = Literal["subscriptions", "feeds"]
+Owned: TypeAlias = Literal["subscriptions", "feeds"]
 Done: TypeAlias = Literal["documents", "matches"]
 _DAY = 86_400
 
@@ -26,14 +27,14 @@ class Usage:
 
     def __init__(self, subscriptions: Iterable[str], feeds: Iterable[str]) -> None:
         self._mutex = threading.Lock()
-        self._kept: dict[Kept, Counter[int]] = {
+        self._kept: dict[Owned, Counter[int]] = {
             "subscriptions": Counter(owner(name)[0] for name in subscriptions),
             "feeds": Counter(owner(key)[0] for key in feeds),
         }
         self._done: dict[Done, Counter[int]] = {"documents": Counter(), "matches": Counter()}
         self._today = 0
 
-    def has(self, account: Account, what: Kept) -> int:
+    def has(self, account: Account, what: Owned) -> int:
         """Return how many a user has."""
         return self._kept[what][account.number]
 
@@ -43,25 +44,25 @@ class Usage:
             self._turn()
             return self._done[what][account.number]
 
-    def take(self, account: Account, what: Kept, count: int = 1) -> None:
+    def take(self, account: Account, what: Owned, count: int = 1) -> None:
         """Count more of something; raises QuotaExceeded."""
         with self._mutex:
             self._refuse(account, what, count)
             self._kept[what][account.number] += count
 
-    def refuse(self, account: Account, what: Kept, count: int) -> None:
+    def refuse(self, account: Account, what: Owned, count: int) -> None:
         """Raise QuotaExceeded if so many more would be too many."""
         with self._mutex:
             self._refuse(account, what, count)
 
-    def _refuse(self, account: Account, what: Kept, count: int) -> None:
+    def _refuse(self, account: Account, what: Owned, count: int) -> None:
         most = account.quota.subscriptions if what == "subscriptions" else account.quota.feeds
         has = self._kept[what][account.number]
         if most is not None and has + count > most:
             raise QuotaExceeded(f"you have {has} {what}, and may have {most}")
 
     @contextmanager
-    def taking(self, account: Account, what: Kept, count: int = 1) -> Iterator[None]:
+    def taking(self, account: Account, what: Owned, count: int = 1) -> Iterator[None]:
         """Count more of something, unless the block fails; raises QuotaExceeded."""
         self.take(account, what, count)
         try:
@@ -70,7 +71,7 @@ class Usage:
             self.give_back(account.number, what, count)
             raise
 
-    def give_back(self, number: int, what: Kept, count: int = 1) -> None:
+    def give_back(self, number: int, what: Owned, count: int = 1) -> None:
         """Count fewer of something."""
         with self._mutex:
             self._kept[what][number] -= count

@@ -12,17 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from lxml import etree
 
 from feeds.xmlparse import parse
 from templates.relations import TIMES, Witnesses
 from xscl.xpath.nfa import Automaton
-from xscl.xpath.portions import Elsewhere, Portion, placed
+from xscl.xpath.portions import Elsewhere, Numbers, Portion, placed
 from xscl.xpath.shred import Columns
-
-Numbers = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,11 @@ sent pickles in any case.
 from __future__ import annotations
 
 import io
+import logging
 import os
 import pickle
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,8 @@ from xscl.xpath.nfa import Automaton, Parts
 
 _SUFFIX = ".patterns"
 
+_log = logging.getLogger(__name__)
+
 
 class Artefacts:
     """A directory in which one process leaves its automaton for others, each time it changes."""
@@ -30,35 +35,54 @@ class Artefacts:
         self.directory = directory
         self._written: str | None = None
 
-    def publish(self, automaton: Automaton) -> str:
-        """Make the file of an automaton, unless it is there, the current one; return its version.
+    def publish(self, automaton: Automaton) -> None:
+        """Make the file of an automaton, unless it is there, the current one.
 
         Readers see the one before or this one, whole.  What was there before is deleted: at first
         everything, later the one before, as there may be witnesses that are still being written.
+        If it cannot be written the log is told, and the next call tries again: without it others
+        only find witnesses of older patterns, which nobody uses.
         """
         version = automaton.version
         if version == self._written:
-            return version
+            return
+        try:
+            before = self._replace(version, packed(automaton.parts()))
+        except OSError as error:
+            _log.warning("the patterns for other processes cannot be written: %s", error)
+            self._delete(map(self._temporary, (self._file(version).name, CURRENT)))
+            self._delete([self._file(version)])
+            return
+        self._written = version
+        self._delete(path for path in before if path.name != CURRENT)
+
+    def _replace(self, version: str, data: bytes) -> set[Path]:
+        """Make what a version is read from, and return the files that were there before."""
         self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         before = (
             set(self.directory.iterdir()) if self._written is None else {self._file(self._written)}
         )
-        self._place(self._file(version).name, packed(automaton.parts()))
+        self._place(self._file(version).name, data)
         reached("artefact")
         self._place(CURRENT, version.encode())
-        self._written = version
-        for path in before:
-            if path.name != CURRENT:
-                path.unlink(missing_ok=True)
-        return version
+        return before
+
+    def _delete(self, paths: Iterable[Path]) -> None:
+        """Delete files, as far as it can be done."""
+        for path in paths:
+            with suppress(OSError):
+                path.unlink()
 
     def _file(self, version: str) -> Path:
         return self.directory / f"{version}{_SUFFIX}"
 
     def _place(self, name: str, data: bytes) -> None:
-        temporary = self.directory / f"{name}.tmp"
+        temporary = self._temporary(name)
         temporary.write_bytes(data)
         os.replace(temporary, self.directory / name)
+
+    def _temporary(self, name: str) -> Path:
+        return self.directory / f"{name}.tmp"
 
 
 class Loaded:

@@ -32,7 +32,7 @@ LIMIT = 500_000  # states, places and rows of all lineages, after which they gro
 ALONE = 10  # what a lineage counts for, besides
 SUBTREES = 10_000  # that are known, likewise
 
-Numbers: TypeAlias = npt.NDArray[np.int32]
+Int32s: TypeAlias = npt.NDArray[np.int32]
 Flags: TypeAlias = npt.NDArray[np.bool_]
 _NONE = b"", b"", b""
 
@@ -254,7 +254,7 @@ class Lineages:
 
 def columns_of(
     lines: Sequence[Lineage], parents: Sequence[int]
-) -> tuple[Numbers, Numbers, Numbers, Flags]:
+) -> tuple[Int32s, Int32s, Int32s, Flags]:
     """Return pairs, first and second nodes of all rows, and whether they want the value.
 
     `lines` and `parents` are those of nodes, of one document or of several one after the other.

@@ -17,16 +17,16 @@ from itertools import chain
 import numpy as np
 
 from xscl.language.syntax import Path
-from xscl.xpath.lineage import Numbers, columns_of
+from xscl.xpath.lineage import Int32s, columns_of
 from xscl.xpath.names import Steps, steps_of
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.places import Place, Spot, State
 from xscl.xpath.rows import Remembered
-from xscl.xpath.structure import Outline, Structure
+from xscl.xpath.structure import Skeleton, Structure
 
 BUDGET = 3_000_000  # nodes and rows of all shapes that are remembered, and their lineages
 LINE = 3  # what a lineage counts for, as it may be kept by one shape alone
-SEEN = 100_000  # outlines of which is known that they were met
+SEEN = 100_000  # skeletons of which is known that they were met
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,10 +37,10 @@ class Rows:
     """
 
     valued: tuple[int, ...]
-    pairs: Numbers
-    firsts: Numbers
-    seconds: Numbers
-    wanted: Numbers
+    pairs: Int32s
+    firsts: Int32s
+    seconds: Int32s
+    wanted: Int32s
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -172,7 +172,7 @@ def matches(shape: Shape, hits: Mapping[Place, Sequence[int]], place: Place) -> 
 # -- Remembering ---------------------------------------------------------------------------
 
 
-class Shapes:
+class ShapeCache:
     """The shapes that documents had, as far as the budget goes.
 
     One is remembered when it is met the second time: where all documents
@@ -180,20 +180,20 @@ class Shapes:
     """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[tuple[str, ...], Outline], Shape] = {}
+        self._known: dict[tuple[tuple[str, ...], Skeleton], Shape] = {}
         self._seen: set[int] = set()
         self._remembered = Remembered()
         self._size = 0
         self._cleared = 0  # how often lineages had been
 
     def shape(
-        self, automaton: Automaton, streams: tuple[str, ...], outlined: Outline
+        self, automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton
     ) -> Shape | None:
         """Return the shape of a document; None if no pattern reads its streams."""
         if self._cleared != automaton.cleared:
             self._cleared = automaton.cleared
             self._drop_old(automaton)
-        key = streams, outlined
+        key = streams, skeleton
         shape = self._known.get(key)
         if shape is not None:
             if shape.changes != automaton.changes:  # of whatever kind and stream
@@ -203,7 +203,7 @@ class Shapes:
             return shape
         if not automaton.reads(streams):
             return None
-        shape = Shape(automaton, streams, Structure(outlined, automaton.subtrees))
+        shape = Shape(automaton, streams, Structure(skeleton, automaton.subtrees))
         number = hash(key)
         if number in self._seen:
             shape.remembered = self._remembered
@@ -234,16 +234,16 @@ class Shapes:
         for key in [key for key, shape in self._known.items() if shape.now != now[key[0]]]:
             self._drop(key)
 
-    def _drop(self, key: tuple[tuple[str, ...], Outline]) -> None:
+    def _drop(self, key: tuple[tuple[str, ...], Skeleton]) -> None:
         shape = self._known.pop(key)
         self._remembered.forget(shape)
         shape.remembered = None  # who still has it must not bring it back
         self._size -= len(shape)
 
 
-def shape_of(automaton: Automaton, streams: tuple[str, ...], outlined: Outline) -> Shape | None:
+def shape_of(automaton: Automaton, streams: tuple[str, ...], skeleton: Skeleton) -> Shape | None:
     """Return the shape of a document; None if no pattern reads its streams."""
     if automaton.shapes is None:
-        automaton.shapes = Shapes()
-    assert isinstance(automaton.shapes, Shapes)
-    return automaton.shapes.shape(automaton, streams, outlined)
+        automaton.shapes = ShapeCache()
+    assert isinstance(automaton.shapes, ShapeCache)
+    return automaton.shapes.shape(automaton, streams, skeleton)

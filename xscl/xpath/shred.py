@@ -28,7 +28,7 @@ from xscl.xpath.nfa import Automaton
 from xscl.xpath.places import Entry, Place
 from xscl.xpath.rows import WIDTH, Column, bindings
 from xscl.xpath.shape import Rows, Shape, shape_of
-from xscl.xpath.structure import outline
+from xscl.xpath.structure import skeleton
 from xscl.xpath.together import Together
 from xscl.xpath.view import rows_of
 from xscl.xpath.walk import Walk
@@ -78,7 +78,7 @@ class Columns:
     def add(self, doc: int, streams: tuple[str, ...], root: etree._Element) -> None:
         """Add the witnesses of one document."""
         nodes = list(root.iter())
-        shape = shape_of(self._automaton, streams, outline(nodes))
+        shape = shape_of(self._automaton, streams, skeleton(nodes))
         if shape is None:
             return
         together = self._alike.get(shape) or Together(shape)

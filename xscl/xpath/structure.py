@@ -16,8 +16,8 @@ from xscl.xpath.names import Key, Steps, Symbol, keys_of
 from xscl.xpath.subtree import Subtree, Subtrees
 
 
-class Outline(NamedTuple):
-    """What lxml says of a document's structure at once; equal outlines, equal structures.
+class Skeleton(NamedTuple):
+    """What lxml says of a document's structure at once; equal skeletons, equal structures.
 
     For each element, comment and processing instruction in document order: its
     tag, the number of its children; and for each that has attributes, their names.
@@ -28,10 +28,10 @@ class Outline(NamedTuple):
     names: tuple[tuple[int, tuple[str, ...]], ...]
 
 
-def outline(nodes: Sequence[etree._Element]) -> Outline:
-    """Return the outline of a document, given its elements, comments and instructions."""
+def skeleton(nodes: Sequence[etree._Element]) -> Skeleton:
+    """Return the skeleton of a document, given its elements, comments and instructions."""
     names: list[Any] = [node.keys() for node in nodes]
-    return Outline(
+    return Skeleton(
         tuple([node.tag for node in nodes]),
         tuple(map(len, nodes)),
         tuple([(place, tuple(some)) for place, some in enumerate(names) if some]),
@@ -46,23 +46,23 @@ class Structure:
         "symbols",
     )
 
-    def __init__(self, outlined: Outline, subtrees: Subtrees) -> None:
+    def __init__(self, skeleton: Skeleton, subtrees: Subtrees) -> None:
         self.symbols: list[Symbol] = []
         self.parents: list[int] = []
-        self.places: list[tuple[int, str | None]] = []  # in the outline; an attribute's name
+        self.places: list[tuple[int, str | None]] = []  # in the skeleton; an attribute's name
         self.ends: list[int] = []
-        self.leaves = frozenset(at for at, length in enumerate(outlined.lengths) if not length)
-        self._number(outlined)
+        self.leaves = frozenset(at for at, length in enumerate(skeleton.lengths) if not length)
+        self._number(skeleton)
         self._children: list[list[int]] | None = None
         self._known = subtrees
         self._subtrees: list[Subtree] | None = None
 
-    def _number(self, outlined: Outline) -> None:
+    def _number(self, skeleton: Skeleton) -> None:
         symbols, parents, places, ends = self.symbols, self.parents, self.places, self.ends
         above: list[tuple[int, int]] = []  # the open elements, with how many children are to come
         parent, left = -1, -1  # the innermost of them
-        attributes = dict(outlined.names)
-        elements = zip(outlined.tags, outlined.lengths, strict=True)
+        attributes = dict(skeleton.names)
+        elements = zip(skeleton.tags, skeleton.lengths, strict=True)
         for place, (tag, length) in enumerate(elements):
             while not left:
                 ends[parent] = len(symbols)

@@ -105,7 +105,11 @@ class Walk:
         return bindings(entry, nodes, self.shape.structure.parents, self.matching)
 
     def derive(self, operand: Operand, node: int) -> list[tuple[int, str]]:
-        """Return the derived nodes of an operand at a node, numbered behind all others."""
+        """Return the derived nodes of an operand at a node, numbered behind all others.
+
+        Which number one has depends on what else is asked for.  It is in no match, since no user
+        names such a node, and in joins only beside its pair: none but `R_bin` and `R_doc` show it.
+        """
         known = self._derived.get((operand, node))
         if known is None:
             texts = texts_of(operand)(self.item(node))

@@ -16,9 +16,9 @@ from xscl.xpath.atoms import demanded, plan
 from xscl.xpath.intervals import Interval, Intervals
 from xscl.xpath.navigate import holds
 from xscl.xpath.nfa import Automaton
-from xscl.xpath.shape import Shapes
+from xscl.xpath.shape import ShapeCache
 from xscl.xpath.shred import Columns
-from xscl.xpath.structure import Structure, outline
+from xscl.xpath.structure import Structure, skeleton
 from xscl.xpath.substrings import Substrings
 from xscl.xpath.subtree import Subtree, Subtrees
 from xscl.xpath.together import Together
@@ -196,7 +196,7 @@ def test_a_structure_keeps_little_of_what_has_come_and_gone() -> None:
         automaton.add(number, gone, gone, valued=True)
         assert [pair for pair, _, _ in found(automaton, xml)] == [0] * 3 + [number] * 3
         automaton.remove(number)
-        assert isinstance(automaton.shapes, Shapes)
+        assert isinstance(automaton.shapes, ShapeCache)
         for shape in automaton.shapes._known.values():
             most = max(most, len(shape.reached) + len(shape._matched) + len(shape._under))
     assert 0 < most < 150
@@ -232,7 +232,7 @@ def test_names_that_never_come_again_are_forgotten(monkeypatch: pytest.MonkeyPat
 
 def test_a_change_of_one_stream_is_none_of_another() -> None:
     automaton = Automaton()
-    structure = Structure(outline([etree.fromstring("<a/>")]), Subtrees())
+    structure = Structure(skeleton([etree.fromstring("<a/>")]), Subtrees())
 
     def add(pair: int, block: str) -> None:
         automaton.add(pair, parse_block(block), parse_block(block), valued=True)
@@ -252,7 +252,7 @@ def test_order_and_repetition_make_no_other_subtree() -> None:
 
     def subtree(xml: str) -> Subtree:
         nodes = list(etree.fromstring(xml).iter())
-        return Structure(outline(nodes), known).subtrees[0]
+        return Structure(skeleton(nodes), known).subtrees[0]
 
     assert subtree("<a><b/><b/><c p=''/></a>") is subtree("<a><c p='1'>x</c><b/></a>")
     assert subtree("<a><b/></a>") is not subtree("<a><b><c/></b></a>")

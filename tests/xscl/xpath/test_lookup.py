@@ -175,7 +175,7 @@ def test_shapes_that_do_not_come_again_after_a_change_leave(
         for _ in range(2):
             found(automaton, [(etree.fromstring(text), ("S",)) for text in texts])
     shapes = automaton.shapes
-    assert isinstance(shapes, shape.Shapes)
+    assert isinstance(shapes, shape.ShapeCache)
     assert 6 <= len(shapes._known) < 36
     assert shapes._size == sum(map(len, shapes._known.values()))
 
@@ -187,5 +187,5 @@ def test_a_shape_for_which_there_is_no_room_leaves_nothing(monkeypatch: pytest.M
         for day in range(6):
             engine.push(Document("S", f"d{day}", day, b"<i><k>x</k><t>%d</t></i>" % day))
         shapes = engine._network.automaton.shapes
-        assert isinstance(shapes, shape.Shapes)
+        assert isinstance(shapes, shape.ShapeCache)
         assert (len(shapes._known), len(shapes._remembered._known)) == (0, 0)

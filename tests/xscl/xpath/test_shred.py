@@ -10,7 +10,7 @@ from xscl.language.parser import parse_block
 from xscl.xpath.arrivals import Arrivals, shred
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.pattern import pattern
-from xscl.xpath.structure import Structure, outline
+from xscl.xpath.structure import Structure, skeleton
 from xscl.xpath.subtree import Subtrees
 from xscl.xpath.tree import number_nodes
 
@@ -119,7 +119,7 @@ def test_common_prefixes_are_one_state_and_removal_leaves_nothing() -> None:
     blocks = [parse_block(f"S//a/b/{name}[. = '{value}']") for name in "cd" for value in "12"]
     for number, block in enumerate(blocks):
         automaton.add(number, block, block, valued=True)
-    structure = Structure(outline([*etree.fromstring(b"<a><b><c/></b></a>").iter()]), Subtrees())
+    structure = Structure(skeleton([*etree.fromstring(b"<a><b><c/></b></a>").iter()]), Subtrees())
     *_, line = automaton.lineages(("S",), structure)
     assert len([s for s in line.states if s.spot]) == 1  # c in /a/b, for both constants
     for number in range(len(blocks)):
