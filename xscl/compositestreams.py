@@ -46,8 +46,10 @@ class CompositeStreams:
         self._new.clear()
 
     def release(self, number: int) -> None:
-        """Use a number once less; forget it with its last use."""
+        """Use a number once less; forget it with its last use, so that it may be given again."""
         self._uses[number] -= 1
         if not self._uses[number]:
             del self._uses[number], self._numbers[self._definitions.pop(number)]
+            if number == self._lowest:
+                self._lowest = min(self._definitions, default=0)
             self._store.fetch("DELETE FROM state.composite_stream WHERE number = ?", [number])
