@@ -346,7 +346,7 @@ class Registry:
         keeps = columns["keep"].tolist() if graph.two_sided else []
         for keep, rows in Counter(keeps).items():
             add(self._keeps, keep, by * rows)
-        counted = []
+        counted: list[dict[int, int]] = []
         for place, (_, child) in enumerate(graph.pairs):
             pairs = columns[f"p{place}"].tolist()
             counts = Counter(pairs)
