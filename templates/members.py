@@ -14,13 +14,15 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from templates.columns import Column, Columns, distinct
+from templates.columns import Column, distinct
 from templates.conjunctive import OPERATORS
 from templates.registered import Registered
 from templates.template import Template
 from templates.views import both
 
 Pairs: TypeAlias = "set[int]"
+Rows: TypeAlias = "Mapping[str, Sequence[int]]"
+"""Rows of R_T by the columns of its table."""
 
 
 class Row(NamedTuple):
@@ -93,10 +95,10 @@ class Members:
     def _has(self, place: int, left: Pairs, right: Pairs) -> bool:
         return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
 
-    def add(self, rows: Columns) -> None:
-        """Add rows of R_T as columns (see `registry`); `count` has their pairs."""
-        self.joins += int(np.count_nonzero(rows["op"] == OPERATORS["JOIN"]))
-        self.together += int(np.count_nonzero(~rows["apart"]))
+    def add(self, rows: Rows) -> None:
+        """Add rows; `count` has their pairs."""
+        self.joins += rows["op"].count(OPERATORS["JOIN"])
+        self.together += rows["apart"].count(False)
         self.registered.add(rows)
         joins = self.template.graph.value_joins
         if joins:
@@ -136,13 +138,13 @@ class Drives:
     """
 
     def __init__(self) -> None:
-        self._new: list[tuple[Sequence[Column], Sequence[Column]]] = []
+        self._new: list[tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]] = []
         self._by_pair: dict[int, dict[tuple[int, ...], None]] = {}  # by a pair that is rare
         self._under: dict[tuple[int, ...], int] = {}  # which one that is
         self._edges: dict[tuple[int, ...], tuple[dict[int, int], ...]] = {}
         self._sorted: dict[tuple[tuple[int, ...], int], Column] = {}
 
-    def add(self, pairs: Sequence[Column], edges: Sequence[Column]) -> None:
+    def add(self, pairs: Sequence[Sequence[int]], edges: Sequence[Sequence[int]]) -> None:
         """Add rows: the pairs of their value joins on this side, and the joins, as columns."""
         self._new.append((pairs, edges))
 
@@ -154,7 +156,7 @@ class Drives:
     def _settle(self) -> None:
         """Count what was added since the last time."""
         for added in self._new:
-            pairs, edges = (zip(*(c.tolist() for c in columns), strict=True) for columns in added)
+            pairs, edges = (zip(*columns, strict=True) for columns in added)
             for row in zip(pairs, edges, strict=True):
                 self._count(*row, 1)
         self._new.clear()

@@ -7,6 +7,8 @@ with ten rows and with a million.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 
 from templates.columns import Column, Columns, Growing, among
@@ -35,9 +37,9 @@ class Registered:
         self._indexes = [Runs() for _ in self._asked]
         self._dead = 0
 
-    def add(self, rows: Columns) -> None:
+    def add(self, rows: Mapping[str, Sequence[int]]) -> None:
         """Add rows as columns, which have the names of `names`."""
-        alive = np.ones(len(rows["qid"]), dtype=np.int64)
+        alive = [1] * len(rows["qid"])
         self._rows.extend({**{name: rows[name] for name in self.names}, "alive": alive})
 
     def remove(self, qid: int) -> None:

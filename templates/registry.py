@@ -15,18 +15,19 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns import Column, Columns, grown
+from templates.columns import Column, grown
 from templates.conjunctive import OPERATORS
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph, Node
-from templates.members import Firing, Members, Row, add
+from templates.members import Firing, Members, Row, Rows, add
 from templates.relations import INFINITE, Pair
 from templates.template import Template, Templates, embedding
 from templates.valuejoins import Bounds
@@ -146,7 +147,6 @@ class Registry:
         members = self.members[row.template]
         members.remove(qid, row)
         self._count(members, self._columns(members, [qid], [row]), -1)
-        self.firing.remove(members, row.pairs)
         if not any(members.columns):
             self._drop_template(row.template)
         return self._drop_pairs(row)
@@ -318,49 +318,51 @@ class Registry:
         for number, qids in self._fresh.items():
             members = self.members[number]
             columns = self._columns(members, qids, [self._rows[qid] for qid in qids])
-            self._new[r_t(number)] += zip(*(c.tolist() for c in columns.values()), strict=True)
+            self._new[r_t(number)] += zip(*columns.values(), strict=True)
             self._know_rows(members, columns)
         self._fresh.clear()
 
-    def _columns(self, members: Members, qids: Sequence[int], rows: Sequence[Row]) -> Columns:
+    def _columns(self, members: Members, qids: Sequence[int], rows: Sequence[Row]) -> Rows:
         """Return rows of R_T as columns, in the order of its table."""
         _, pairs, *others = zip(*rows, strict=True)
-        named = {f"p{i}": np.array(c) for i, c in enumerate(zip(*pairs, strict=True))}
-        joins = enumerate(members.template.graph.value_joins)
-        edges = {f"e{i}": both(named[f"p{a}"], named[f"p{b}"]) for i, (a, b) in joins}
-        rest = zip(("op", "wl", "keep", "apart"), map(np.array, others), strict=True)
-        return {"qid": np.array(qids), **named, **edges, **dict(rest)}
+        places = list(zip(*pairs, strict=True))
+        edges = [
+            list(map(both, places[left], places[right]))
+            for left, right in members.template.graph.value_joins
+        ]
+        return {
+            "qid": qids,
+            **{f"p{place}": column for place, column in enumerate(places)},
+            **{f"e{place}": column for place, column in enumerate(edges)},
+            **dict(zip(("op", "wl", "keep", "apart"), others, strict=True)),
+        }
 
-    def _know_rows(self, members: Members, columns: Columns) -> None:
+    def _know_rows(self, members: Members, rows: Rows) -> None:
         """Have rows of R_T counted and found."""
-        members.add(columns)
-        for pairs in self._count(members, columns, 1):
-            self.firing.add(members, pairs)
+        members.add(rows)
+        self._count(members, rows, 1)
 
-    def _count(self, members: Members, columns: Columns, by: int) -> list[dict[int, int]]:
-        """Count rows in their pairs; return the pairs of each place with how often they occur."""
+    def _count(self, members: Members, rows: Rows, by: int) -> None:
+        """Count rows in their pairs."""
         graph = members.template.graph
-        self._symmetric += by * int(np.count_nonzero(columns["op"] == OPERATORS["JOIN"]))
+        self._symmetric += by * rows["op"].count(OPERATORS["JOIN"])
         self._keep_of = grown(self._keep_of, self._next_pair, -1)
         self._joined = [grown(counts, self._next_pair, 0) for counts in self._joined]
-        keeps = columns["keep"].tolist() if graph.two_sided else []
-        for keep, rows in Counter(keeps).items():
-            add(self._keeps, keep, by * rows)
-        counted: list[dict[int, int]] = []
-        for place, (_, child) in enumerate(graph.pairs):
-            pairs = columns[f"p{place}"].tolist()
-            counts = Counter(pairs)
-            counted.append(counts)
+        columns = [rows[f"p{place}"] for place, _ in enumerate(graph.pairs)]
+        counted = [Counter(pairs) for pairs in columns]
+        for counts, (_, child) in zip(counted, graph.pairs, strict=True):
             self._count_uses(counts, by, child in graph.compared)
-            if graph.two_sided:
-                self._count_keeps(Counter(zip(pairs, keeps, strict=True)), by)
         members.count(counted, by)
-        for ends in graph.value_joins:
-            for joined, place in zip(self._joined, ends, strict=True):
-                np.add.at(joined, columns[f"p{place}"], by)
-        return counted
+        if graph.two_sided:
+            self._count_keeps(columns, rows["keep"], by)
+        for joined, places in zip(self._joined, zip(*graph.value_joins, strict=True), strict=False):
+            np.add.at(joined, [pair for place in places for pair in columns[place]], by)
+        if by > 0:
+            self.firing.add(members, [pair for counts in counted for pair in counts])
+        else:
+            self.firing.remove(members, [pair for counts in counted for pair in counts])
 
-    def _count_uses(self, counts: dict[int, int], by: int, compared: bool) -> None:
+    def _count_uses(self, counts: Mapping[int, int], by: int, compared: bool) -> None:
         for number, rows in counts.items():
             use = self._pairs[number]
             if by > 0 and (not use.rows or (compared and not use.valued)):
@@ -368,8 +370,11 @@ class Registry:
             use.rows += by * rows
             use.valued += by * rows * compared
 
-    def _count_keeps(self, counts: dict[tuple[int, int], int], by: int) -> None:
+    def _count_keeps(self, columns: Sequence[Sequence[int]], keeps: Sequence[int], by: int) -> None:
         """Count how long rows keep the bindings of their pairs."""
+        for keep, rows in Counter(keeps).items():
+            add(self._keeps, keep, by * rows)
+        counts = Counter(chain.from_iterable(zip(pairs, keeps, strict=True) for pairs in columns))
         for (number, keep), rows in counts.items():
             add(self._pairs[number].keeps, keep, by * rows)
         numbers = [number for number, _ in counts]
@@ -422,20 +427,19 @@ class Registry:
             self.templates.restore(template)
             self._know_template(template)
             query = f"SELECT * FROM {r_t(number)}"
-            self._load_rows(template, self._connection.execute(query).fetchnumpy())
+            found = self._connection.execute(query).fetchnumpy()
+            self._load_rows(template, {name: c.tolist() for name, c in found.items()})
         self._uses.update({qid: count for qid, count in uses if qid in self._rows})
         self._next_qid = max(self._rows, default=0) + 1
 
-    def _load_rows(self, template: Template, columns: Columns) -> None:
-        if not len(columns["qid"]):
+    def _load_rows(self, template: Template, columns: Rows) -> None:
+        if not columns["qid"]:
             return
-        named = [columns[f"p{place}"].tolist() for place, _ in enumerate(template.graph.pairs)]
-        others = (columns[name].tolist() for name in ("op", "wl", "keep", "apart"))
-        pairs = zip(*named, strict=True)
+        pairs = zip(*(columns[f"p{i}"] for i, _ in enumerate(template.graph.pairs)), strict=True)
+        others = (columns[name] for name in ("op", "wl", "keep", "apart"))
         rows = [Row(template.number, *row) for row in zip(pairs, *others, strict=True)]
-        qids = columns["qid"].tolist()
-        self._rows.update(zip(qids, rows, strict=True))
-        self._qids.update(zip(rows, qids, strict=True))
+        self._rows.update(zip(columns["qid"], rows, strict=True))
+        self._qids.update(zip(rows, columns["qid"], strict=True))
         self._know_rows(self.members[template.number], columns)
 
     def _fetch(self, query: str) -> list[tuple[Any, ...]]:
