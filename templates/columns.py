@@ -40,12 +40,6 @@ def grown(column: Column, number: int, filled: int) -> Column:
     return more
 
 
-def counted(column: Column) -> dict[int, int]:
-    """Return how often each number occurs."""
-    numbers, counts = np.unique(column, return_counts=True)
-    return dict(zip(numbers.tolist(), counts.tolist(), strict=True))
-
-
 def together(parts: Sequence[Columns]) -> Columns:
     """Return the rows of several relations with the same columns."""
     parts = [part for part in parts if len(next(iter(part.values())))] or parts[:1]
@@ -192,7 +186,7 @@ class Growing:
         """How many bytes the rows take."""
         return sum(self[name].nbytes for name in self._columns)
 
-    def extend(self, rows: Columns) -> None:
+    def extend(self, rows: Mapping[str, Column | Sequence[int]]) -> None:
         """Append rows."""
         count = len(next(iter(rows.values())))
         room = len(next(iter(self._columns.values())))

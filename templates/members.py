@@ -14,13 +14,15 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from templates.columns import Column, Columns, counted, distinct
+from templates.columns import Column, distinct
 from templates.conjunctive import OPERATORS
 from templates.registered import Registered
 from templates.template import Template
 from templates.views import both
 
 Pairs: TypeAlias = "set[int]"
+Rows: TypeAlias = "Mapping[str, Sequence[int]]"
+"""Rows of R_T by the columns of its table."""
 
 
 class Row(NamedTuple):
@@ -93,56 +95,39 @@ class Members:
     def _has(self, place: int, left: Pairs, right: Pairs) -> bool:
         return not self.columns[place].keys().isdisjoint(right if self._sides[place] else left)
 
-    def add(self, qid: int, row: Row) -> None:
-        """Add a row."""
-        self._count(row, 1)
-        equal = self._joined(row)
-        self.registered.add((qid, *row.pairs, *equal, row.operator, row.window, row.keep))
-
-    def load(self, rows: Columns) -> None:
-        """Add all rows of R_T as columns (see `registry`); there were none before."""
-        for place, column in enumerate(self.columns):
-            column.update(counted(rows[f"p{place}"]))
-        self.joins += int(np.count_nonzero(rows["op"] == OPERATORS["JOIN"]))
-        self.together += int(np.count_nonzero(~rows["apart"]))
-        self.registered.load(rows)
+    def add(self, rows: Rows) -> None:
+        """Add rows; `count` has their pairs."""
+        self.joins += rows["op"].count(OPERATORS["JOIN"])
+        self.together += rows["apart"].count(False)
+        self.registered.add(rows)
         joins = self.template.graph.value_joins
         if joins:
-            edges = _tuples(rows, [f"e{place}" for place, _ in enumerate(joins)])
-            self.sides[False].load(_tuples(rows, [f"p{right}" for _, right in joins]), edges)
-            self.sides[True].load(_tuples(rows, [f"p{left}" for left, _ in joins]), edges)
+            edges = [rows[f"e{place}"] for place, _ in enumerate(joins)]
+            self.sides[False].add([rows[f"p{right}"] for _, right in joins], edges)
+            self.sides[True].add([rows[f"p{left}"] for left, _ in joins], edges)
 
     def remove(self, qid: int, row: Row) -> None:
         """Take a row away."""
-        self._count(row, -1)
-        self._joined(row, by=-1)
-        self.registered.remove(qid)
-
-    def _joined(self, row: Row, by: int = 1) -> list[int]:
-        """Count the value joins of a row, and return them."""
+        self.joins -= row.operator == OPERATORS["JOIN"]
+        self.together -= not row.apart
         ends = [
             (row.pairs[left], row.pairs[right]) for left, right in self.template.graph.value_joins
         ]
         edges = [both(left, right) for left, right in ends]
         if edges:
-            self.sides[False].count(tuple(right for _, right in ends), edges, by)
-            self.sides[True].count(tuple(left for left, _ in ends), edges, by)
-        return edges
+            self.sides[False].remove(tuple(right for _, right in ends), edges)
+            self.sides[True].remove(tuple(left for left, _ in ends), edges)
+        self.registered.remove(qid)
 
-    def _count(self, row: Row, by: int) -> None:
-        for column, pair in zip(self.columns, row.pairs, strict=True):
-            add(column, pair, by)
-        self.joins += by * (row.operator == OPERATORS["JOIN"])
-        self.together += by * (not row.apart)
+    def count(self, counted: Sequence[Mapping[int, int]], by: int) -> None:
+        """Count the pairs of rows, at each place how often each occurs."""
+        for column, counts in zip(self.columns, counted, strict=True):
+            for pair, rows in counts.items():
+                add(column, pair, by * rows)
 
     def uses(self, pair: int) -> bool:
         """Whether some row has a pair."""
         return any(pair in column for column in self.columns)
-
-
-def _tuples(rows: Columns, names: Sequence[str]) -> list[tuple[int, ...]]:
-    """Return the rows of some columns."""
-    return list(zip(*(rows[name].tolist() for name in names), strict=True))
 
 
 class Drives:
@@ -153,28 +138,27 @@ class Drives:
     """
 
     def __init__(self) -> None:
-        self._new: list[tuple[tuple[int, ...], Sequence[int]]] = []
+        self._new: list[tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]] = []
         self._by_pair: dict[int, dict[tuple[int, ...], None]] = {}  # by a pair that is rare
         self._under: dict[tuple[int, ...], int] = {}  # which one that is
         self._edges: dict[tuple[int, ...], tuple[dict[int, int], ...]] = {}
         self._sorted: dict[tuple[tuple[int, ...], int], Column] = {}
 
-    def load(self, pairs: Iterable[tuple[int, ...]], edges: Iterable[Sequence[int]]) -> None:
-        """Add rows."""
-        self._new.extend(zip(pairs, edges, strict=True))
+    def add(self, pairs: Sequence[Sequence[int]], edges: Sequence[Sequence[int]]) -> None:
+        """Add rows: the pairs of their value joins on this side, and the joins, as columns."""
+        self._new.append((pairs, edges))
 
-    def count(self, pairs: tuple[int, ...], edges: Sequence[int], by: int) -> None:
-        """Add a row or take it away: the pairs of its value joins on this side, and the joins."""
-        if by > 0:
-            self._new.append((pairs, edges))
-        else:
-            self._settle()
-            self._count(pairs, edges, by)
+    def remove(self, pairs: tuple[int, ...], edges: Sequence[int]) -> None:
+        """Take a row away."""
+        self._settle()
+        self._count(pairs, edges, -1)
 
     def _settle(self) -> None:
         """Count what was added since the last time."""
-        for pairs, edges in self._new:
-            self._count(pairs, edges, 1)
+        for added in self._new:
+            pairs, edges = (zip(*columns, strict=True) for columns in added)
+            for row in zip(pairs, edges, strict=True):
+                self._count(*row, 1)
         self._new.clear()
 
     def _count(self, pairs: tuple[int, ...], edges: Sequence[int], by: int) -> None:

@@ -7,7 +7,7 @@ with ten rows and with a million.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -33,29 +33,23 @@ class Registered:
             *("op", "wl", "keep"),
         )
         self._rows = Growing(dict.fromkeys((*self.names, "alive"), np.int64))
-        self._new: list[tuple[int, ...]] = []
+        self._found = 0  # rows that are indexed
         self._indexes = [Runs() for _ in self._asked]
         self._dead = 0
 
-    def add(self, row: Sequence[int]) -> None:
-        """Add a row: values in the order of `names`."""
-        self._new.append((*row, 1))
-
-    def load(self, rows: Columns) -> None:
-        """Add rows as columns, which have the names of `names`; there were none before."""
-        alive = np.ones(len(rows["qid"]), dtype=np.int64)
+    def add(self, rows: Mapping[str, Sequence[int]]) -> None:
+        """Add rows as columns, which have the names of `names`."""
+        alive = [1] * len(rows["qid"])
         self._rows.extend({**{name: rows[name] for name in self.names}, "alive": alive})
-        self._find(0)
 
     def remove(self, qid: int) -> None:
         """Take a row away."""
-        self._settle()
         self._rows["alive"][np.flatnonzero(self._rows["qid"] == qid)] = 0
         self._dead += 1
         if self._dead > self._rows.size // 2:
             self._rows.only(np.flatnonzero(self._rows["alive"]))
-            self._dead, self._indexes = 0, [Runs() for _ in self._asked]
-            self._find(0)
+            self._dead, self._found = 0, 0
+            self._indexes = [Runs() for _ in self._asked]
 
     def touched(self, present: Column) -> Columns:
         """Return the rows whose value joins are all among some, which are sorted and distinct.
@@ -82,14 +76,6 @@ class Registered:
 
     def _settle(self) -> None:
         """Index what was added since the last time."""
-        if self._new:
-            first = self._rows.size
-            columns = np.array(self._new, dtype=np.int64).T
-            self._rows.extend(dict(zip((*self.names, "alive"), columns, strict=True)))
-            self._new.clear()
-            self._find(first)
-
-    def _find(self, first: int) -> None:
-        """Have the rows from some on found."""
         for name, index in zip(self._asked, self._indexes, strict=True):
-            index.add(self._rows[name][first:], np.arange(first, self._rows.size))
+            index.add(self._rows[name][self._found :], np.arange(self._found, self._rows.size))
+        self._found = self._rows.size

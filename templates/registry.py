@@ -6,24 +6,28 @@ index, the database the truth: `load` rebuilds the one from the other.
 
 What was added may wait to be written: a caller that keeps what a join was made
 from adds it again after `load`, in the same order and under its number.
+
+The rows that are added are counted, indexed and written as columns, all of a batch
+together, when they are first asked for: by the same code that reads R_T again.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, TypeAlias
 
 import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns import Column, Columns, counted, grown
+from templates.columns import Column, grown
 from templates.conjunctive import OPERATORS
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph, Node
-from templates.members import Firing, Members, Row, add
+from templates.members import Firing, Members, Row, Rows, add
 from templates.relations import INFINITE, Pair
 from templates.template import Template, Templates, embedding
 from templates.valuejoins import Bounds
@@ -92,6 +96,7 @@ class Registry:
         self._next_variable = self._next_pair = self._next_qid = 1
         self._changed: set[int] = set()
         self._new: dict[str, list[tuple[object, ...]]] = defaultdict(list)
+        self._fresh: dict[int, list[int]] = {}  # rows that are not counted yet, by template
 
     # -- Adding and removing ---------------------------------------------------------------
 
@@ -108,17 +113,20 @@ class Registry:
     ) -> Placed:
         """Register a join and return where it was put; `save` makes it durable.
 
+        What is asked of pairs and rows may leave it out until `take_changed` or `save`.
+
         `reduced` is the join graph's minor, `variables` are the canonical
         definitions of its nodes; `window` and `lateness` are in ticks, None is INF;
         `apart` is a promise of the caller's, see `Row`.  `qid` is the number that its row
         has if it is new: that of before a restart.
         """
-        numbers = [self._variable(definition) for definition in variables]
+        variable, pair = self._variables.get, self._pair_numbers.get
+        numbers = [variable(one) or self._new_variable(one) for one in variables]
         template = self._template(reduced)
         order = embedding(template.graph, reduced, numbers)
         assert order is not None, "a minor always embeds into its own template"
-        placed = tuple(numbers[i] for i in order)
-        numbered = tuple([self._pair(placed[a], placed[b]) for a, b in template.graph.pairs])
+        ends = [(numbers[order[a]], numbers[order[b]]) for a, b in template.graph.pairs]
+        numbered = tuple([pair(one) or self._new_pair(*one) for one in ends])
         length = INFINITE if window is None else window
         keep = INFINITE if window is None else window + lateness
         row = Row(template.number, numbered, OPERATORS[operator], length, keep, apart)
@@ -128,6 +136,7 @@ class Registry:
 
     def remove(self, qid: int) -> tuple[int, ...]:
         """Take one use of a join away and return the pairs that nothing uses any more."""
+        self._settle()
         self._uses[qid] -= 1
         if self._uses[qid]:
             return ()
@@ -135,10 +144,10 @@ class Registry:
         row = self._rows.pop(qid)
         del self._qids[row]
         self._connection.execute(f"DELETE FROM {r_t(row.template)} WHERE qid = ?", [qid])
-        self.members[row.template].remove(qid, row)
-        self.firing.remove(self.members[row.template], row.pairs)
-        self._count(row, -1)
-        if not any(self.members[row.template].columns):
+        members = self.members[row.template]
+        members.remove(qid, row)
+        self._count(members, self._columns(members, [qid], [row]), -1)
+        if not any(members.columns):
             self._drop_template(row.template)
         return self._drop_pairs(row)
 
@@ -153,6 +162,7 @@ class Registry:
 
     def write(self) -> None:
         """Write what was added since the last time, and let it go on waiting: it may be undone."""
+        self._settle()
         for table, rows in self._new.items():
             if len(rows) > FEW:
                 columns = list(zip(*rows, strict=True))
@@ -171,10 +181,12 @@ class Registry:
     @property
     def waiting(self) -> int:
         """How many rows wait to be written."""
+        self._settle()
         return sum(map(len, self._new.values()))
 
     def take_changed(self) -> list[Pair]:
         """Return the pairs that were added, or became valued, since the last time."""
+        self._settle()
         changed = [self.describe(number) for number in sorted(self._changed)]
         self._changed.clear()
         return changed
@@ -252,31 +264,25 @@ class Registry:
 
     # -- Parts -----------------------------------------------------------------------------
 
-    def _variable(self, definition: str) -> int:
-        number = self._variables.get(definition)
-        if number is None:
-            number, self._next_variable = self._next_variable, self._next_variable + 1
-            self._know_variable(number, definition)
-            self._new["state.variable"].append((number, definition))
+    def _new_variable(self, definition: str) -> int:
+        number, self._next_variable = self._next_variable, self._next_variable + 1
+        self._know_variable(number, definition)
+        self._new["state.variable"].append((number, definition))
         return number
 
     def _know_variable(self, number: int, definition: str) -> None:
         self._variables[definition] = number
         self._definitions[number] = definition
 
-    def _pair(self, first: int, second: int) -> int:
-        number = self._pair_numbers.get((first, second))
-        if number is None:
-            number, self._next_pair = self._next_pair, self._next_pair + 1
-            self._know_pair(number, first, second)
-            self._new["state.pair"].append((number, first, second))
+    def _new_pair(self, first: int, second: int) -> int:
+        number, self._next_pair = self._next_pair, self._next_pair + 1
+        self._know_pair(number, first, second)
+        self._new["state.pair"].append((number, first, second))
         return number
 
     def _know_pair(self, number: int, first: int, second: int) -> None:
         self._pair_numbers[first, second] = number
         self._pairs[number] = _PairUse(number, first, second)
-        self._keep_of = grown(self._keep_of, number, -1)
-        self._joined = [grown(counts, number, 0) for counts in self._joined]
         for variable in {first, second}:
             self._pairs_of[variable] = self._pairs_of.get(variable, 0) + 1
 
@@ -302,51 +308,80 @@ class Registry:
 
     def _insert(self, row: Row, qid: int) -> int:
         self._next_qid = max(self._next_qid, qid + 1)
-        self._know_row(qid, row)
-        self._new[r_t(row.template)].append(
-            (
-                qid,
-                *row.pairs,
-                *(both(row.pairs[a], row.pairs[b]) for a, b in self._joins(row)),
-                row.operator,
-                row.window,
-                row.keep,
-                row.apart,
-            ),
-        )
-        return qid
-
-    def _joins(self, row: Row) -> tuple[tuple[int, int], ...]:
-        return self.members[row.template].template.graph.value_joins
-
-    def _know_row(self, qid: int, row: Row) -> None:
         self._rows[qid] = row
         self._qids[row] = qid
-        self.members[row.template].add(qid, row)
-        self.firing.add(self.members[row.template], row.pairs)
-        self._count(row, 1)
+        self._fresh.setdefault(row.template, []).append(qid)
+        return qid
 
-    def _count(self, row: Row, by: int) -> None:
-        """Count a row in its pairs."""
-        graph = self.members[row.template].template.graph
-        self._symmetric += by * (row.operator == OPERATORS["JOIN"])
+    def _settle(self) -> None:
+        """Count what was added since the last time, have it found, and let it wait."""
+        for number, qids in self._fresh.items():
+            members = self.members[number]
+            columns = self._columns(members, qids, [self._rows[qid] for qid in qids])
+            self._new[r_t(number)] += zip(*columns.values(), strict=True)
+            self._know_rows(members, columns)
+        self._fresh.clear()
+
+    def _columns(self, members: Members, qids: Sequence[int], rows: Sequence[Row]) -> Rows:
+        """Return rows of R_T as columns, in the order of its table."""
+        _, pairs, *others = zip(*rows, strict=True)
+        places = list(zip(*pairs, strict=True))
+        edges = [
+            list(map(both, places[left], places[right]))
+            for left, right in members.template.graph.value_joins
+        ]
+        return {
+            "qid": qids,
+            **{f"p{place}": column for place, column in enumerate(places)},
+            **{f"e{place}": column for place, column in enumerate(edges)},
+            **dict(zip(("op", "wl", "keep", "apart"), others, strict=True)),
+        }
+
+    def _know_rows(self, members: Members, rows: Rows) -> None:
+        """Have rows of R_T counted and found."""
+        members.add(rows)
+        self._count(members, rows, 1)
+
+    def _count(self, members: Members, rows: Rows, by: int) -> None:
+        """Count rows in their pairs."""
+        graph = members.template.graph
+        self._symmetric += by * rows["op"].count(OPERATORS["JOIN"])
+        self._keep_of = grown(self._keep_of, self._next_pair, -1)
+        self._joined = [grown(counts, self._next_pair, 0) for counts in self._joined]
+        columns = [rows[f"p{place}"] for place, _ in enumerate(graph.pairs)]
+        counted = [Counter(pairs) for pairs in columns]
+        for counts, (_, child) in zip(counted, graph.pairs, strict=True):
+            self._count_uses(counts, by, child in graph.compared)
+        members.count(counted, by)
         if graph.two_sided:
-            add(self._keeps, row.keep, by)
-        for number, (_, child) in zip(row.pairs, graph.pairs, strict=True):
+            self._count_keeps(columns, rows["keep"], by)
+        for joined, places in zip(self._joined, zip(*graph.value_joins, strict=True), strict=False):
+            np.add.at(joined, [pair for place in places for pair in columns[place]], by)
+        if by > 0:
+            self.firing.add(members, [pair for counts in counted for pair in counts])
+        else:
+            self.firing.remove(members, [pair for counts in counted for pair in counts])
+
+    def _count_uses(self, counts: Mapping[int, int], by: int, compared: bool) -> None:
+        for number, rows in counts.items():
             use = self._pairs[number]
-            use.rows += by
-            before = use.valued
-            use.valued += by * (child in graph.compared)
-            if by > 0 and (use.rows == 1 or (before == 0) != (use.valued == 0)):
+            if by > 0 and (not use.rows or (compared and not use.valued)):
                 self._changed.add(number)
-            if graph.two_sided:
-                add(use.keeps, row.keep, by)
-                keep = max(use.keeps, default=-1)
-                self._keeps_changed |= 0 <= self._keep_of[number] != keep
-                self._keep_of[number] = keep
-        for ends in self._joins(row):
-            for side, place in zip((LEFT, RIGHT), ends, strict=True):
-                self._joined[side][row.pairs[place]] += by
+            use.rows += by * rows
+            use.valued += by * rows * compared
+
+    def _count_keeps(self, columns: Sequence[Sequence[int]], keeps: Sequence[int], by: int) -> None:
+        """Count how long rows keep the bindings of their pairs."""
+        for keep, rows in Counter(keeps).items():
+            add(self._keeps, keep, by * rows)
+        counts = Counter(chain.from_iterable(zip(pairs, keeps, strict=True) for pairs in columns))
+        for (number, keep), rows in counts.items():
+            add(self._pairs[number].keeps, keep, by * rows)
+        numbers = [number for number, _ in counts]
+        longest = [max(self._pairs[number].keeps, default=-1) for number in numbers]
+        before = self._keep_of[numbers]
+        self._keeps_changed |= bool(((before >= 0) & (before != longest)).any())
+        self._keep_of[numbers] = longest
 
     def _drop_template(self, number: int) -> None:
         self.templates.drop(self.members.pop(number).template)
@@ -385,55 +420,27 @@ class Registry:
             self._know_variable(number, definition)
         for number, first, second in fetch("SELECT id, var1, var2 FROM state.pair ORDER BY id"):
             self._know_pair(number, first, second)
+        self._next_variable = max(self._definitions, default=0) + 1
+        self._next_pair = max(self._pairs, default=0) + 1
         for number, graph in fetch("SELECT id, graph FROM state.template ORDER BY id"):
             template = Template(number, graph_of(graph))
             self.templates.restore(template)
             self._know_template(template)
             query = f"SELECT * FROM {r_t(number)}"
-            self._load_rows(template, self._connection.execute(query).fetchnumpy())
+            found = self._connection.execute(query).fetchnumpy()
+            self._load_rows(template, {name: c.tolist() for name, c in found.items()})
         self._uses.update({qid: count for qid, count in uses if qid in self._rows})
-        self._next_variable = max(self._definitions, default=0) + 1
-        self._next_pair = max(self._pairs, default=0) + 1
         self._next_qid = max(self._rows, default=0) + 1
 
-    def _load_rows(self, template: Template, columns: Columns) -> None:
-        """Know the rows of R_T of a template: what `_know_row` does for each."""
-        graph, members = template.graph, self.members[template.number]
-        if not len(columns["qid"]):
+    def _load_rows(self, template: Template, columns: Rows) -> None:
+        if not columns["qid"]:
             return
-        named = [f"p{place}" for place, _ in enumerate(graph.pairs)]
-        pairs = zip(*(columns[name].tolist() for name in named), strict=True)
-        others = (columns[name].tolist() for name in ("op", "wl", "keep", "apart"))
+        pairs = zip(*(columns[f"p{i}"] for i, _ in enumerate(template.graph.pairs)), strict=True)
+        others = (columns[name] for name in ("op", "wl", "keep", "apart"))
         rows = [Row(template.number, *row) for row in zip(pairs, *others, strict=True)]
-        qids = columns["qid"].tolist()
-        self._rows.update(zip(qids, rows, strict=True))
-        self._qids.update(zip(rows, qids, strict=True))
-        members.load(columns)
-        self._symmetric += members.joins
-        if graph.two_sided:
-            self._keeps.update(counted(columns["keep"]))
-        for name, (_, child) in zip(named, graph.pairs, strict=True):
-            counts = counted(columns[name])
-            self.firing.add(members, counts)
-            self._changed.update(counts)
-            for pair, rows_of_it in counts.items():
-                use = self._pairs[pair]
-                use.rows += rows_of_it
-                use.valued += rows_of_it * (child in graph.compared)
-            if graph.two_sided:
-                self._load_keeps(columns[name], columns["keep"])
-        for ends in graph.value_joins:
-            for side, place in zip((LEFT, RIGHT), ends, strict=True):
-                np.add.at(self._joined[side], columns[f"p{place}"], 1)
-
-    def _load_keeps(self, pairs: Column, keeps: Column) -> None:
-        """Count how long rows keep the bindings of their pairs."""
-        lengths, which = np.unique(keeps, return_inverse=True)
-        for both_of_them, rows in counted(pairs.astype(np.int64) * len(lengths) + which).items():
-            pair, place = divmod(both_of_them, len(lengths))
-            keep = int(lengths[place])
-            add(self._pairs[pair].keeps, keep, rows)
-            self._keep_of[pair] = max(self._keep_of[pair], keep)
+        self._rows.update(zip(columns["qid"], rows, strict=True))
+        self._qids.update(zip(rows, columns["qid"], strict=True))
+        self._know_rows(self.members[template.number], columns)
 
     def _fetch(self, query: str) -> list[tuple[Any, ...]]:
         return self._connection.execute(query).fetchall()

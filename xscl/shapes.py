@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TypeAlias
 
 from templates.joingraph import JoinGraph
@@ -30,7 +30,7 @@ from xscl.outline import Outline, outline
 Variable = tuple[int, str]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class PlainShape:
     """What plain queries of one shape have in common.
 
@@ -46,7 +46,7 @@ class PlainShape:
     outputs: tuple[Variable | None, ...]
     distinct: bool
 
-    @property
+    @cached_property
     def reads(self) -> tuple[str, ...]:
         """The streams, each once."""
         return tuple(dict.fromkeys(self.streams))
@@ -73,6 +73,8 @@ class Plain:
 
 Registrable: TypeAlias = "Plain | Outline"
 Fill: TypeAlias = "Callable[[Sequence[Constant]], Registrable]"
+
+_SOURCE = "\ue000 source"  # stands for the text, which is put in like its constants
 
 MOST = 50_000
 """Shapes that are kept: of some 3 to 7 kB each while one query has it, then of 9 to 16 kB."""
@@ -114,7 +116,7 @@ class Shapes:
         if known is None:
             return self._alone(source)
         try:
-            return replace(known(constants), source=source)
+            return known((*constants, source))
         except RecursionError:
             raise too_deep(source) from None
 
@@ -131,16 +133,17 @@ class Shapes:
         self, shape: Shape, constants: Sequence[Constant], whole: Registrable
     ) -> Fill | None:
         """Return what makes the queries of a shape, if nothing else depends on constants."""
-        whole = replace(whole, source="")
+        whole = replace(whole, source=_SOURCE)
+        first, last = ((*marks(shape, first=first), _SOURCE) for first in (True, False))
         if not constants:
-            return lambda _: whole
-        first, last = (marks(shape, first=first) for first in (True, False))
+            fill: Fill = filler(whole, first)
+            return fill
         try:
             one, other = (
-                replace(self._alone(shape.text(marked)), source="") for marked in (first, last)
+                replace(self._alone(shape.text(marked)), source=_SOURCE) for marked in (first, last)
             )
-            fill: Fill = filler(one, first, printed=True)
-            same = fill(last) == other and fill(constants) == whole
+            fill = filler(one, first, printed=True)
+            same = fill(last) == other and fill((*constants, _SOURCE)) == whole
         except (XsclError, RecursionError):
             return None
         return fill if same else None

@@ -10,6 +10,7 @@ import difflib
 import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping
+from functools import lru_cache
 from graphlib import TopologicalSorter
 from itertools import islice
 from typing import Any
@@ -17,12 +18,13 @@ from typing import Any
 import pyarrow as pa
 
 from cep_core.queries import Query
+from templates.joingraph import JoinGraph
 from templates.registry import Placed, Registry
 from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription, XsclError
 from xscl.outline import Outline
 from xscl.planner import Planned
 from xscl.results import Subscription
-from xscl.shapes import Plain
+from xscl.shapes import Plain, Variable
 from xscl.store import Store
 
 
@@ -38,7 +40,6 @@ class Subscriptions:
         self._readers: dict[str, dict[str, None]] = {}
         self._new: list[Subscription] = []
         self._next = 1
-        self._outputs: dict[tuple[tuple[int, str], ...], tuple[tuple[int, str], ...]] = {}
         self._load()
 
     def __len__(self) -> int:
@@ -120,16 +121,14 @@ class Subscriptions:
     def add_row(
         self, name: str, plain: Plain, placed: Placed, *, since: int, updates: bool
     ) -> Subscription:
-        """Register a query that is a row of R_T under a name; `save` makes it durable."""
-        self.refuse_taken(name)
-        outputs = self.outputs(plain, placed)
+        """Register a query that is a row of R_T under a name, which nobody has."""
         subscription = Subscription(
             self._next,
             name,
             plain.source,
             placed.template,
             placed.qid,
-            self._outputs.setdefault(outputs, outputs),
+            self.outputs(plain, placed),
             since,
             plain.shape.distinct,
             updates,
@@ -143,12 +142,7 @@ class Subscriptions:
     def outputs(self, plain: Plain, placed: Placed) -> tuple[tuple[int, str], ...]:
         """Return the variables that the results of a row of R_T bind for a query, in order."""
         graph = self._registry.members[placed.template].template.graph
-        found = [
-            plain.shape.outputs[at]
-            for node, at in zip(graph.nodes, placed.order, strict=True)
-            if node.output
-        ]
-        return tuple(one for place in (0, 1) for one in found if one and one[0] == place)
+        return _outputs(graph, placed.order, plain.shape.outputs)
 
     def add_query(
         self,
@@ -356,6 +350,18 @@ def _from_row(
         tuple(columns),
         events,
     )
+
+
+@lru_cache(maxsize=50_000)
+def _outputs(
+    graph: JoinGraph, order: tuple[int, ...], outputs: tuple[Variable | None, ...]
+) -> tuple[Variable, ...]:
+    """Return the variables of a minor that the results of its template bind, the left ones first.
+
+    `order` says which node of the minor takes each position of the template.
+    """
+    found = [outputs[at] for node, at in zip(graph.nodes, order, strict=True) if node.output]
+    return tuple(one for place in (0, 1) for one in found if one and one[0] == place)
 
 
 def _is_control(character: str) -> bool:

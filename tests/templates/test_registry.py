@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import duckdb
 import numpy as np
+import pytest
 
+from templates.conjunctive import OPERATORS
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph, Node
 from templates.members import Members
 from templates.registry import SCHEMA, Registry
@@ -38,14 +42,18 @@ def database() -> duckdb.DuckDBPyConnection:
     return made
 
 
-def built(database: duckdb.DuckDBPyConnection) -> tuple[Registry, list[int]]:
+def built(
+    database: duckdb.DuckDBPyConnection, *, one_by_one: bool = False
+) -> tuple[Registry, list[int]]:
     registry = Registry(database)
-    placed = [
-        registry.add(graph, tuple(variables), operator, window, apart=apart)
-        for graph, variables, operator, window, apart in (*JOINS, JOINS[0])
-    ]
+    qids = []
+    for graph, variables, operator, window, apart in (*JOINS, JOINS[0]):
+        placed = registry.add(graph, tuple(variables), operator, window, apart=apart)
+        qids.append(placed.qid)
+        if one_by_one:
+            registry.save()
     registry.save()
-    return registry, [one.qid for one in placed]
+    return registry, qids
 
 
 def known(registry: Registry) -> dict[str, object]:
@@ -86,8 +94,58 @@ def of(members: Members) -> dict[str, object]:
     }
 
 
-def test_what_is_read_again_is_what_was_built() -> None:
-    registry, qids = built(database())
+def recounted(registry: Registry) -> dict[str, object]:
+    """What a registry has to have counted, from its rows alone."""
+    pairs = range(1, registry._next_pair)
+    rows = registry.rows().values()
+    graphs = {number: one.template.graph for number, one in registry.members.items()}
+    joined = [
+        (side, row.pairs[ends[side]])
+        for row in rows
+        for ends in graphs[row.template].value_joins
+        for side in (LEFT, RIGHT)
+    ]
+    keeps = {
+        pair: [r.keep for r in rows if pair in r.pairs and graphs[r.template].two_sided]
+        for pair in pairs
+    }
+    return {
+        "columns": {
+            number: [
+                Counter(row.pairs[place] for row in rows if row.template == number)
+                for place, _ in enumerate(graph.pairs)
+            ]
+            for number, graph in graphs.items()
+        },
+        "joined": [[joined.count((side, pair)) for pair in pairs] for side in (LEFT, RIGHT)],
+        "keeps": [max(keeps[pair], default=-1) for pair in pairs],
+        "joins": sum(row.operator == OPERATORS["JOIN"] for row in rows),
+    }
+
+
+def counted(registry: Registry) -> dict[str, object]:
+    """What a registry has counted."""
+    pairs = slice(1, registry._next_pair)
+    return {
+        "columns": {number: one.columns for number, one in registry.members.items()},
+        "joined": [registry.joined(side)[pairs].tolist() for side in (LEFT, RIGHT)],
+        "keeps": registry.keeps[pairs].tolist(),
+        "joins": sum(one.joins for one in registry.members.values()),
+    }
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_rows_are_counted_as_they_come_and_go(one_by_one: bool) -> None:
+    registry, qids = built(database(), one_by_one=one_by_one)
+    assert counted(registry) == recounted(registry)
+    for qid in qids:
+        registry.remove(qid)
+        assert counted(registry) == recounted(registry)
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_what_is_read_again_is_what_was_built(one_by_one: bool) -> None:
+    registry, qids = built(database(), one_by_one=one_by_one)
     kept = database()
     built(kept)
     loaded = Registry(kept)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
@@ -48,8 +48,7 @@ _TOKEN = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """A text without its constants: what is around them, which are numbers, which are equal."""
 
     pieces: tuple[str, ...]
@@ -166,9 +165,13 @@ class _Fillers:
         parts = cut(node, list(self._within)) if isinstance(node, str) else []
         if len(parts) < 2:
             return None
-        pieces, places = parts[::2], [self._within[mark] for mark in parts[1::2]]
+        places = [self._within[mark] for mark in parts[1::2]]
+        pattern = "%s".join(piece.replace("%", "%%") for piece in parts[::2])
+        used = itemgetter(*places)
+        if all(isinstance(self._marked[place], str) for place in places):
+            return _Filler(lambda constants: pattern % used(constants), frozenset(places))
         return _Filler(
-            lambda constants: joined(pieces, places, list(map(_printed, constants))),
+            lambda constants: pattern % tuple([_printed(constants[at]) for at in places]),
             frozenset(places),
         )
 
@@ -222,13 +225,3 @@ def _shared(part: _Filler | None) -> _Filler | None:
 def cut(text: str, marked: Sequence[str]) -> list[str]:
     """Return a text in pieces: every second one is one of the marks."""
     return re.split(f"({'|'.join(map(re.escape, marked))})", text) if marked else [text]
-
-
-def joined(pieces: Sequence[str], places: Sequence[int], constants: Sequence[str]) -> str:
-    """Return pieces with constants between them, each by its place."""
-    if not places:
-        return pieces[0]
-    parts = [pieces[0]]
-    for piece, place in zip(pieces[1:], places, strict=True):
-        parts += (constants[place], piece)
-    return "".join(parts)

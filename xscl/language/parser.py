@@ -64,12 +64,14 @@ def parse_block(text: str, *, short: bool = False) -> Block:
     if found is None:
         return _block(text, short)
     shape, constants = found
-    if (shape, short) not in _FILLS:
+    asked = shape, short
+    try:
+        fill = _FILLS[asked]
+    except KeyError:
         whole = _block(text, short)
         if len(_FILLS) >= MOST_FILLS:
             _FILLS.clear()
-        _FILLS[shape, short] = _fill_of(shape, constants, whole, short)
-    fill = _FILLS[shape, short]
+        fill = _FILLS[asked] = _fill_of(shape, constants, whole, short)
     if fill is None:
         return _block(text, short)
     block: Block = fill(constants)
