@@ -13,6 +13,7 @@ import pytest
 
 from feeds.fetch import UNCONDITIONAL
 from feeds.parse import MAX_ITEMS
+from tests.examples import usually
 from tests.xscl.scripted import (
     DAY,
     HOUR,
@@ -291,7 +292,10 @@ USELESS: dict[str, tuple[Answer, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", USELESS)
+REPRESENTATIVE = ("cut off", "damaged gzip", "bomb", "login", "entities", "not http", "drip")
+
+
+@pytest.mark.parametrize("name", usually(USELESS, *REPRESENTATIVE))
 def test_f1_f4_f6_a_useless_answer_fails_and_costs_no_item(tmp_path: Path, name: str) -> None:
     answer, code = USELESS[name]
     with (
@@ -391,7 +395,9 @@ CHARSETS = {
 }
 
 
-@pytest.mark.parametrize("name", CHARSETS)
+@pytest.mark.parametrize(
+    "name", usually(CHARSETS, "http is right", "nobody knows", "mark of utf-16", "unheard of")
+)
 def test_conflicts_of_charsets(place: Place, name: str) -> None:
     body, charset, title, quality = CHARSETS[name]
     place.server.says("/f", reply(body, f"Content-Type: application/xml; charset={charset}"))
