@@ -263,7 +263,7 @@ async def hang_up(writer: asyncio.StreamWriter) -> None:
 
 LOGIN = b"<!DOCTYPE html><html><body><form action='/login'>Please log in</form></body></html>"
 CUT = gzip.compress(rss("two"))[:-9]
-BOMB = gzip.compress(rss(*["x" * 1000] * 20_000))
+BOMB = gzip.compress(rss(*["x" * 1000] * 20_000), 1)
 DOCTYPE = b'<!DOCTYPE rss [<!ENTITY a "b">]>'
 
 USELESS: dict[str, tuple[Answer, str]] = {
