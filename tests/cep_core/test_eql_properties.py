@@ -341,7 +341,7 @@ def test_rewriting_changes_no_result() -> None:
     """Whatever the rates, and with filters, tests and time constraints in the way."""
     worth, changed = Worth(), 0
 
-    @holding(16)
+    @holding(28)
     @given(cases(Chains), st.lists(st.sampled_from([1.0, 8.0, 64.0]), min_size=3, max_size=3))
     def agrees(case: Case, rates: list[float]) -> None:
         nonlocal changed

@@ -300,7 +300,7 @@ def test_f1_f4_f6_a_useless_answer_fails_and_costs_no_item(tmp_path: Path, name:
     answer, code = USELESS[name]
     with (
         serving() as server,
-        placed(tmp_path, server, seconds=0.5 if name == "drip" else 20, largest=300_000) as place,
+        placed(tmp_path, server, seconds=2 if name == "drip" else 20, largest=300_000) as place,
     ):
         good = reply(rss("one"), 'ETag: "1"')
         server.says("/f", good, answer, answer, reply(rss("two", "one"), 'ETag: "2"'))
