@@ -107,6 +107,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     return list(rss.run(Options(quick=True, profile=True)))
 
 
+@pytest.mark.slow
 def test_names_of_rss(small: list[Row], tmp_path: Path) -> None:
     scopes = {row.parameters.get("scope") for row in small}
     assert {"stage1", "stage2", "end_to_end"} <= scopes

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests import strategies as simple
-from tests.examples import examples, until
+from tests.examples import examples, until, usually
 from tests.strategies import Push
 from tests.whole import strategies as drawn
 from tests.whole.test_engine import _document
@@ -87,7 +87,7 @@ def delivered(query: str, pushed: Sequence[Document], lateness: Mapping[str, int
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", usually(KINDS, "histories", "ordered", "mixes"))
 def test_a_query_finds_what_it_would_have_matched(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
