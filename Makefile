@@ -44,7 +44,7 @@ test: setup
 
 test-slow: setup
 	@echo "test-slow: kills, soaks and large inputs" && $(BIN)/python -m pytest -q -m slow
-	@echo "test-slow: eight times as many cases of every property" && XSCL_EXAMPLES=8 $(BIN)/python -m pytest -q -n auto -m "hypothesis and not slow"
+	@echo "test-slow: eight times as many cases of every property" && XSCL_EXAMPLES=8 $(BIN)/python -m pytest -q -n auto -m hypothesis
 
 fmt: setup
 	@echo "fmt: formatting and sorting imports" && $(BIN)/ruff check --quiet --fix-only . && $(BIN)/ruff format .

@@ -7,8 +7,10 @@ stands for eight times as many, and `make test-slow` tries every property so.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, seed, settings
 
 MORE = int(os.environ.get("XSCL_EXAMPLES", "1"))
@@ -25,6 +27,22 @@ def examples(number: int, *, counted: bool = False) -> settings:
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large]
     usual = settings(max_examples=number * MORE, deadline=None, suppress_health_check=slow)
     return settings(usual, derandomize=True) if counted and MORE == 1 else usual
+
+
+def usually(values: Iterable[Any], *usual: Any, several: bool = False) -> list[Any]:
+    """Return the values of a parameter of a test, all but the usual ones marked as slow.
+
+    For tests that are dear and whose variants go nearly the same way: some stand for all.  Each
+    value is a tuple of `several` parameters, or of one.
+    """
+    known = list(values)
+    assert all(one in known for one in usual), usual
+    return [
+        pytest.param(
+            *(one if several else (one,)), marks=() if one in usual else (pytest.mark.slow,)
+        )
+        for one in known
+    ]
 
 
 ROUNDS = 5

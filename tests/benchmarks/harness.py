@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from cProfile import Profile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from matplotlib.figure import Figure
-from PIL import Image
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Value: TypeAlias = str | int | float | bool | None
 REPEATS = 3
@@ -202,8 +202,18 @@ def line(row: Row) -> str:
     return f"{left}  |  {right}"
 
 
+def blank(width: float, height: float) -> Figure:
+    """Return an empty picture, its size in inches."""
+    # Not at the top: it takes a second, in each process that collects the tests.
+    from matplotlib.figure import Figure
+
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write a picture; one as PNG with few colours, so that it is small."""
+    from PIL import Image  # with what draws
+
     figure.savefig(path)
     if path.suffix == ".png":
         with Image.open(path) as drawn:
@@ -217,7 +227,7 @@ def log_log(
     unit: str = "milliseconds",
 ) -> None:
     """Write a picture of panels (title, x axis, lines by name), a unit on a log scale."""
-    figure = Figure(figsize=(5 * len(panels), 4), layout="constrained")
+    figure = blank(5 * len(panels), 4)
     for axes, (title, label, lines) in zip(
         figure.subplots(1, len(panels), squeeze=False)[0], panels, strict=True
     ):

@@ -28,8 +28,6 @@ from pathlib import Path
 from time import process_time
 from typing import Literal, TypeAlias, get_args
 
-from matplotlib.figure import Figure
-
 from cep_core import Engine, Event, Match
 from cep_core import Options as EngineOptions
 from cep_core.placement import Policy, supported, tree_of
@@ -40,6 +38,7 @@ from tests.benchmarks.harness import (
     Options,
     Row,
     Value,
+    blank,
     exponent,
     interleaved,
     module_shares,
@@ -315,7 +314,7 @@ def plot(rows: Sequence[Row], path: Path) -> None:
         *(("10", kind, "queries", "events_per_s") for kind in KINDS),
         *(("11", kind, "nodes", "queries") for kind in MANY),
     )
-    figure = Figure(figsize=(16, 12), layout="constrained")
+    figure = blank(16, 12)
     grid = figure.subplots(3, 3, squeeze=False)
     for place, (number, kind, across, up) in enumerate(panels):
         axes = grid[place // 3][place % 3]

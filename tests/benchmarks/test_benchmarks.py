@@ -15,6 +15,7 @@ from tests.benchmarks.blocks import AUCTIONS, ITEMS, PREFIXES, shuffled
 from tests.benchmarks.feed_items import CHANNEL, COPIES, DAY, LEAVES, expected, items, wishes
 from tests.benchmarks.harness import Options, ResultsDiffer, Row, Stages, exponent, interleaved
 from tests.benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, zipf_weights
+from tests.examples import usually
 from xscl.language.parser import parse
 from xscl.language.syntax import Block
 from xscl.xpath.pattern import pattern
@@ -105,6 +106,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     return list(rss.run(Options(quick=True, profile=True)))
 
 
+@pytest.mark.slow
 def test_names_of_rss(small: list[Row], tmp_path: Path) -> None:
     scopes = {row.parameters.get("scope") for row in small}
     assert {"stage1", "stage2", "end_to_end"} <= scopes
@@ -140,11 +142,11 @@ def test_blocks_select_what_xpath_selects(mix: str) -> None:
         assert pattern(parsed) == pattern(block.pair(stage1.STREAM)[1])
 
 
-def test_at_least_ten_blocks_match_an_item_and_idle_ones_none() -> None:
-    for mix in ITEMS:
-        workload = stage1.Workload(mix, TINY)
-        assert stage1._warm(stage1.Side(shuffled(workload.mix)), workload.next(40)) >= 10, mix
-        assert stage1._warm(workload.side(300, idle=True), workload.next(40)) == 0, mix
+@pytest.mark.parametrize("mix", usually(ITEMS, "mixed"))
+def test_at_least_ten_blocks_match_an_item_and_idle_ones_none(mix: str) -> None:
+    workload = stage1.Workload(mix, TINY)
+    assert stage1._warm(stage1.Side(shuffled(workload.mix)), workload.next(40)) >= 10
+    assert stage1._warm(workload.side(300, idle=True), workload.next(40)) == 0
 
 
 @pytest.fixture
@@ -155,6 +157,7 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> list[Row]:
     return list(stage1.run(Options(quick=True, profile=True)))
 
 
+@pytest.mark.slow
 def test_names_of_stage1(tiny: list[Row], tmp_path: Path) -> None:
     assert {row.parameters["scope"] for row in tiny} == {"stage1"}
     (row,) = (

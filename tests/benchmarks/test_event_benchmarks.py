@@ -18,9 +18,10 @@ from tests.benchmarks.event_workloads import (
 )
 from tests.benchmarks.event_workloads import cayuga as technical
 from tests.benchmarks.sase_workload import Table1, domain_for, events, query, side, warmed
+from tests.examples import usually
 
 
-@pytest.mark.parametrize("template", TEMPLATES)
+@pytest.mark.parametrize("template", usually(TEMPLATES, "Filter", "LinearDyn"))
 def test_all_modes_of_cayuga_find_the_same(template: Template) -> None:
     many = template.startswith("NonDeterministic")  # matches, that grow with the square of events
     assert cayuga.verify(template, events=150 if many else 300) > 0
@@ -31,6 +32,7 @@ def test_all_modes_of_the_feed_patterns_find_the_same(pattern: Pattern) -> None:
     assert feed_patterns.verify(pattern) > 0
 
 
+@pytest.mark.slow
 def test_all_rule_sets_of_rumor_find_the_same() -> None:
     assert rumor.verify() > 0
 

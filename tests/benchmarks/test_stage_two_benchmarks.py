@@ -14,6 +14,7 @@ from tests.benchmarks.feed_items import CHANNELS
 from tests.benchmarks.harness import Options, Row
 from tests.benchmarks.mmqjp import JoinQuery, flat, measure, random_queries, reduced_graph
 from tests.benchmarks.query_shapes import Kind, Queries, skeletons
+from tests.examples import usually
 from xscl.language.constants import split
 
 PNG = b"\x89PNG"
@@ -64,6 +65,7 @@ def test_mirror_images_are_merged() -> None:
     assert mmqjp_complex.found_templates([lopsided, mirrored]) == (2, 1)
 
 
+@pytest.mark.slow
 def test_names_of_mmqjp_complex(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -95,6 +97,7 @@ def test_views_and_no_views_find_the_same() -> None:
     assert "over R_bin and R_doc" in parts[1] - parts[0]
 
 
+@pytest.mark.slow
 def test_a_stream_is_joined_warm_cold_and_off(tmp_path: Path) -> None:
     rows = list(views.over_stream(views.Stream(15, 90, 15, timed=2)))
     totals = {str(r.parameters["variant"]): r.figures for r in rows if "ratio" in r.figures}
@@ -117,11 +120,12 @@ def test_queries_have_as_many_shapes_as_asked_for() -> None:
     assert skeletons("joins", 20, 3) != skeletons("joins", 20, 4)
 
 
-@pytest.mark.parametrize("kind", ["joins", "over time"])
+@pytest.mark.parametrize("kind", usually(["joins", "over time"], "joins"))
 def test_subscriptions_find_the_same_however_they_came_in(kind: Kind) -> None:
     assert register.verify(kind, subscriptions=12, count=60) > 0
 
 
+@pytest.mark.slow
 def test_names_of_register(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -146,18 +150,20 @@ def test_names_of_register(
 # -- memory ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("thing", kept_bytes.THINGS)
+@pytest.mark.parametrize("thing", usually(kept_bytes.THINGS, "instance"))
 def test_one_more_of_a_thing_is_one_more_in_the_engines_counts(thing: str) -> None:
     grown = kept_bytes.measure(thing, 40)
     assert grown[memory.THINGS[thing]] == 40
 
 
+@pytest.mark.slow
 def test_bytes_are_measured_in_a_process_of_its_own() -> None:
     figures = memory.each("document", 30).figures
     assert figures["count"] == 30
     assert figures.keys() >= {"bytes", "rss_bytes", "join_state_bytes", "text_bytes"}
 
 
+@pytest.mark.slow
 def test_what_is_kept_returns_to_its_steady_size(tmp_path: Path) -> None:
     *series, silent = memory.hours(memory.Day(hours=8, faster=2, batch=40))
     assert all(counted["kept_rows"] > 50 for counted in series)

@@ -267,7 +267,7 @@ def test_gzip_of_one_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
-        (gzip.compress(b"x" * 20_000_000), "xml_size: the file has more than 10,000,000 bytes"),
+        (gzip.compress(b"x" * 20_000_000, 1), "xml_size: the file has more than 10,000,000 bytes"),
         (gzip.compress(b"<a/>")[:-6], "archive_damaged: Compressed file ended"),
         (zipped({"a.xml": b"<a/>"})[:-8], "archive_damaged: File is not a zip file"),
         (zipped({"z": bytes(20_000_000)}), "xml_size: the file has more than 10,000,000 bytes"),

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xscl
-from tests.examples import examples
+from tests.examples import examples, usually
 from tests.joining import in_database
 from tests.oracle import Match
 from tests.strategies import Push, Unsubscribe
@@ -165,10 +165,10 @@ def check(kind: str, tried: settings, run: Callable[[Case, list[bool], int], Pla
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_engine_equals_oracle(kind: str) -> None:
-    check(kind, examples(8, counted=True), lambda case, cuts, _: run(case, cuts))
+    check(kind, examples(5, counted=True), lambda case, cuts, _: run(case, cuts))
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", ["chains", "ordered", "mixes", "published", "published in time"])
+@pytest.mark.parametrize("kind", usually(KINDS, "mixes", "published in time"))
 def test_a_file_closed_and_opened_again_changes_nothing(kind: str) -> None:
-    check(kind, examples(5), run_in_file)
+    check(kind, examples(3, counted=True), run_in_file)

@@ -512,7 +512,7 @@ def _translated(query: first.Query) -> Query:
     return Query(FollowedBy(query.left, query.right, predicate, query.window))
 
 
-@examples(40)
+@examples(20)
 @given(case=first.histories() | first.cases())
 def test_joins_of_two_blocks_are_what_their_own_oracle_says(case: first.Case) -> None:
     events = [
@@ -539,7 +539,7 @@ STRATEGIES = {
     "published": published(),
     "waiting": published(waiting=True),
 }
-SIZES = {name: 100 if name == "mixes" else 40 for name in STRATEGIES}
+SIZES = {name: 100 if name == "mixes" else 25 for name in STRATEGIES}
 """How many cases have all that is asked for; to draw one takes some 50 ms."""
 
 

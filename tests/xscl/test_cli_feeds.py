@@ -15,6 +15,7 @@ from typer.testing import Result
 
 from feeds.documents import Document
 from feeds.spool import Spool
+from tests.examples import usually
 from tests.xscl.commandline import called
 from tests.xscl.scripted import Server, moved, reply, rss, serving
 from xscl.engine import Engine
@@ -231,7 +232,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("form", usually([(), ("--json",)], ()))
 def test_matches_that_nobody_could_read_come_with_the_next_poll(
     server: Server, form: tuple[str, ...]
 ) -> None:

@@ -376,7 +376,7 @@ def _changes() -> Case:
     return Case((d1, Subscribe(_same_text()), d2, changed, d3, Unsubscribe("Q"), d4))
 
 
-@examples(18)
+@examples(10)
 @given(case=cases(), cuts=CUTS)
 @example(case=_late(), cuts=[False])
 def test_engine_equals_oracle(case: Case, cuts: list[bool]) -> None:
@@ -384,7 +384,7 @@ def test_engine_equals_oracle(case: Case, cuts: list[bool]) -> None:
     _agrees(run(case, cuts), case)
 
 
-@examples(14)
+@examples(8)
 @given(case=histories(), cuts=CUTS)
 @example(case=_changes(), cuts=[False])
 def test_engine_equals_oracle_while_people_come_and_go(case: Case, cuts: list[bool]) -> None:
@@ -392,7 +392,7 @@ def test_engine_equals_oracle_while_people_come_and_go(case: Case, cuts: list[bo
     _agrees(run(case, cuts), case)
 
 
-@examples(4)
+@examples(3)
 @given(case=cases(), cuts=CUTS)
 def test_output_does_not_depend_on_batch_cuts(case: Case, cuts: list[bool]) -> None:
     _count(case)
@@ -401,7 +401,7 @@ def test_output_does_not_depend_on_batch_cuts(case: Case, cuts: list[bool]) -> N
     _agrees(run(case, cuts), case)
 
 
-@examples(5)
+@examples(3)
 @given(pair=shuffles(), cuts=CUTS)
 def test_output_does_not_depend_on_order_of_arrival_within_lateness(
     pair: tuple[Case, Case], cuts: list[bool]
@@ -413,7 +413,7 @@ def test_output_does_not_depend_on_order_of_arrival_within_lateness(
     _agrees(found, in_order)
 
 
-@examples(4)
+@examples(3)
 @given(case=cases(), data=st.data())
 def test_output_does_not_depend_on_the_order_of_subscribing(
     case: Case, data: st.DataObject
@@ -472,7 +472,7 @@ class Elsewhere(xscl.Engine):
         return read_portion(self._portions)
 
 
-@examples(5)
+@examples(3)
 @given(
     case=histories(),
     cuts=CUTS,

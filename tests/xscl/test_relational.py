@@ -80,7 +80,7 @@ def values(match: Match, variables: Sequence[str]) -> tuple[object, ...]:
 CUTS = st.just([True] * 10) | st.lists(st.booleans(), min_size=10, max_size=10)
 
 
-@examples(5)
+@examples(3)
 @given(streams(), CUTS)
 def test_the_same_query_in_both_languages(
     drawn: tuple[list[Document], int], cuts: list[bool]
@@ -154,7 +154,7 @@ def found_by(
     return found
 
 
-@examples(5)
+@examples(3)
 @given(streams(), CUTS)
 def test_what_is_published_does_not_depend_on_batch_cuts(
     drawn: tuple[list[Document], int], cuts: list[bool]

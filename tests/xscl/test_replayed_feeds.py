@@ -113,7 +113,8 @@ def test_a_month_through_spark_is_the_same(
     assert len(direct.matches) > 30
 
 
-@pytest.mark.parametrize("feeds", [4, pytest.param(8, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("feeds", [4, 8])
 def test_a_month_in_one_run_and_with_restarts_is_the_same(
     shared_data: Path, tmp_path: Path, feeds: int
 ) -> None:

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.examples import examples
+from tests.examples import examples, usually
 from tests.strategies import Push, Unsubscribe
 from tests.whole.oracle import matches
 from tests.whole.queries import Case
@@ -78,6 +78,10 @@ RETENTIONS = st.builds(
 )
 
 
+KEEPING = ("chains", "ordered", "mixes", "published in time")
+"""Kinds of cases that differ in what they keep of the past."""
+
+
 def run(
     case: Case, cuts: Sequence[bool], retention: Retention, pause: int | None = None
 ) -> tuple[Player, list[str]]:
@@ -119,7 +123,7 @@ def matching(cases: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", usually(KINDS, *KEEPING))
 def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
     cases = Counter[str]()
 
@@ -138,7 +142,7 @@ def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", ["chains", "mixes", "published", "published in time"])
+@pytest.mark.parametrize("kind", usually(KINDS, "published in time"))
 def test_a_file_forgets_as_well(kind: str, eager: None) -> None:
     @examples(2)
     @given(KINDS[kind], CUTS, RETENTIONS, st.integers(0, 8))
@@ -160,7 +164,7 @@ def _told_apart(case: Case) -> Case:
 
 
 @pytest.mark.hypothesis
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", usually(KINDS, "published in time"))
 def test_forgetting_identities_changes_no_match_of_documents_that_come_once(
     kind: str, eager: None
 ) -> None:
@@ -220,7 +224,7 @@ def test_all_texts_of_the_history_are_kept_published_ones_too() -> None:
         assert [m.documents for m in engine.matches() if m.subscription == "since"] == [("d5",)]
 
 
-@pytest.mark.parametrize("cut", [3, 7, 100])
+@pytest.mark.parametrize("cut", usually([3, 7, 100], 7))
 def test_texts_leave_when_they_are_older_than_the_history(cut: int) -> None:
     with pushed(Retention(history=40), PAIR, FILTER) as engine:
         stream = [document(t, b"<b/>" if t == 31 else b"<c>%d</c>" % t) for t in range(200)]

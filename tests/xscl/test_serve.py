@@ -17,6 +17,7 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
+from tests.examples import usually
 from tests.xscl import scripted
 from tests.xscl.commandline import called
 from xscl import diskroom
@@ -104,7 +105,7 @@ def waiting(place: Home) -> int | None:
     return written(place).get("waiting")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", usually([signal.SIGINT, signal.SIGTERM], signal.SIGTERM))
 def test_a_signal_ends_it_in_order(
     place: Home, service: "subprocess.Popen[str]", number: signal.Signals
 ) -> None:

@@ -88,7 +88,7 @@ def filled(form: str, values: dict[str, object]) -> str:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@examples(20)
+@examples(8)
 @given(cases=st.lists(constants(), min_size=1, max_size=4))
 def test_a_shape_gives_what_the_query_itself_gives(
     form: str, cases: list[dict[str, object]]
@@ -100,7 +100,7 @@ def test_a_shape_gives_what_the_query_itself_gives(
         assert shapes.prepare(text) == registrable(alone)
 
 
-@examples(12)
+@examples(8)
 @given(st.one_of(chains(), residuals(), functions(), ordered(), mixes(), published()))
 def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
     for query in (one.query.text() for one in case.subscriptions):

@@ -25,7 +25,7 @@ def agrees(case: Case, cuts: list[bool]) -> None:
     assert set(found) == set(matches(case.events, case.lateness))
 
 
-@examples(15)
+@examples(8)
 @given(case=cases(), cuts=CUTS, database=st.booleans(), long=st.sampled_from((0, 1, 32)))
 def test_joining_by_what_drives_and_in_parts(
     case: Case, cuts: list[bool], database: bool, long: int
@@ -37,7 +37,7 @@ def test_joining_by_what_drives_and_in_parts(
         agrees(case, cuts)
 
 
-@examples(8)
+@examples(5)
 @given(case=cases(), cuts=CUTS)
 def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -48,7 +48,7 @@ def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) ->
         agrees(case, cuts)
 
 
-@examples(8)
+@examples(5)
 @given(case=cases(), cuts=CUTS, budget=st.sampled_from((0, 1_000)), all_joins=st.booleans())
 def test_joining_what_was_dropped_from_memory(
     case: Case, cuts: list[bool], budget: int, all_joins: bool
@@ -60,7 +60,7 @@ def test_joining_what_was_dropped_from_memory(
         agrees(case, cuts)
 
 
-@examples(8)
+@examples(5)
 @given(case=cases(), cuts=CUTS)
 def test_algorithm_1(case: Case, cuts: list[bool]) -> None:
     with pytest.MonkeyPatch.context() as patch:
