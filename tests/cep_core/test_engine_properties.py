@@ -305,7 +305,7 @@ def holding(cases: int, shrink: bool = True) -> settings:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize(
     ("latenesses", "late", "cases"),
-    [((0,), 0, 35), ((0, 0, 1, 3), 2, 70)],
+    [((0,), 0, 70), ((0, 0, 1, 3), 2, 70)],
     ids=["in order", "late"],
 )
 def test_the_engine_agrees_with_the_definitions(
@@ -434,7 +434,7 @@ def test_a_snapshot_keeps_an_expression_that_reads_one_part_twice() -> None:
 def test_a_restored_engine_goes_on_as_if_never_stopped() -> None:
     worth = Worth()
 
-    @holding(20)
+    @holding(40)
     @given(programs(latenesses=(0, 0, 2), late=1, restores=True), settings_of_engines())
     def agrees(program: Program, setting: Setting) -> None:
         wanted = expected(program)

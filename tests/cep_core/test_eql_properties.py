@@ -360,7 +360,7 @@ def test_rewriting_changes_no_result() -> None:
 def test_patterns_are_found_as_the_definitions_say() -> None:
     worth = Worth()
 
-    @holding(30)
+    @holding(50)
     @given(cases())
     def agrees(case: Case) -> None:
         wanted = expected(case)

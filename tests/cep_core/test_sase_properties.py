@@ -46,7 +46,7 @@ from tests.cep_core.sase_strategies import (
 from tests.examples import MORE, until
 
 USUAL = settings(
-    max_examples=24 * MORE, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=40 * MORE, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 EDGES = ("at the edge of the window", "simultaneous events", "a result without a further event")
 FEATURES = (
@@ -182,7 +182,7 @@ def test_queries_that_share_find_what_each_would_alone(selects: bool) -> None:
     tried = worth = sharing = midway = selecting = 0
 
     @given(companies(selects), options())
-    @settings(USUAL, max_examples=(20 if selects else 12) * MORE)
+    @settings(USUAL, max_examples=(40 if selects else 20) * MORE)
     def agrees(company: Company, chosen: Options) -> None:
         nonlocal tried, worth, sharing, midway, selecting
         core = Engine(1, options=chosen)
