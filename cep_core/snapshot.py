@@ -226,8 +226,9 @@ def lanes_of(plan: Plan) -> list[list[int]]:
 def load_state(plan: Plan, numbering: Numbering, data: Data) -> None:
     """Give a plan of the same queries what another one kept, or a part of it."""
     for lateness, closed in data.get("lanes", ()):
-        lane = plan.lane(lateness)
-        lane.closed = max(lane.closed, closed)
+        lane = plan.lanes.get(lateness)  # earlier releases kept some that nobody has
+        if lane is not None:
+            lane.closed = max(lane.closed, closed)
     kept = _together(
         _Kept((mop, *rest), tuple(values), known)
         for values, references, *rest in data.get("kept", ())

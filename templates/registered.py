@@ -76,6 +76,9 @@ class Registered:
 
     def _settle(self) -> None:
         """Index what was added since the last time."""
+        size = self._rows.size
+        if self._found == size:
+            return
         for name, index in zip(self._asked, self._indexes, strict=True):
-            index.add(self._rows[name][self._found :], np.arange(self._found, self._rows.size))
-        self._found = self._rows.size
+            index.add(self._rows[name][self._found :], np.arange(self._found, size))
+        self._found = size

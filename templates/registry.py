@@ -7,8 +7,8 @@ index, the database the truth: `load` rebuilds the one from the other.
 What was added may wait to be written: a caller that keeps what a join was made
 from adds it again after `load`, in the same order and under its number.
 
-The rows that are added are counted, indexed and written as columns, all of a batch
-together, when they are first asked for: by the same code that reads R_T again.
+The rows that are added are counted and indexed as columns, all of a batch together,
+when they are first asked for: by the same code that reads R_T again.
 """
 
 from __future__ import annotations
@@ -135,8 +135,12 @@ class Registry:
         return Placed(template.number, placed_at, order)
 
     def remove(self, qid: int) -> tuple[int, ...]:
-        """Take one use of a join away and return the pairs that nothing uses any more."""
+        """Take one use of a join away and return the pairs that nothing uses any more.
+
+        What was added has been written.
+        """
         self._settle()
+        assert not self._new, "what waits is written before something is removed"
         self._uses[qid] -= 1
         if self._uses[qid]:
             return ()
@@ -181,8 +185,7 @@ class Registry:
     @property
     def waiting(self) -> int:
         """How many rows wait to be written."""
-        self._settle()
-        return sum(map(len, self._new.values()))
+        return sum(map(len, (*self._new.values(), *self._fresh.values())))
 
     def take_changed(self) -> list[Pair]:
         """Return the pairs that were added, or became valued, since the last time."""
@@ -355,8 +358,11 @@ class Registry:
         members.count(counted, by)
         if graph.two_sided:
             self._count_keeps(columns, rows["keep"], by)
-        for joined, places in zip(self._joined, zip(*graph.value_joins, strict=True), strict=False):
-            np.add.at(joined, [pair for place in places for pair in columns[place]], by)
+        if graph.value_joins:
+            for joined, places in zip(
+                self._joined, zip(*graph.value_joins, strict=True), strict=True
+            ):
+                np.add.at(joined, [pair for place in places for pair in columns[place]], by)
         if by > 0:
             self.firing.add(members, [pair for counts in counted for pair in counts])
         else:

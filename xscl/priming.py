@@ -72,9 +72,9 @@ def witnesses(store: Store, trial: Trial, pairs: Iterable[Pair]) -> Iterator[Wit
         "SELECT d.doc, d.streams, t.xml, d.ts, d.clock, d.rank, d.base, d.first, b.last"
         " FROM state.document d JOIN state.text t USING (doc) LEFT JOIN"
         " (SELECT doc, max(node2) AS last FROM state.binding WHERE ? AND NOT list_contains(?, pair)"
-        " GROUP BY doc) b USING (doc)"
+        " AND doc IN (SELECT doc FROM state.document WHERE first >= ?) GROUP BY doc) b USING (doc)"
         " WHERE list_has_any(d.streams, ?) AND d.first >= ? ORDER BY d.doc",
-        [bool(derived), numbers, list(trial.streams), trial.first],
+        [bool(derived), numbers, trial.first, list(trial.streams), trial.first],
     )
     while found := rows.fetchmany(BATCH):
         last = {doc: kept for doc, *_, kept in found if kept is not None}

@@ -30,7 +30,7 @@ from xscl.outline import Outline, outline
 Variable = tuple[int, str]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True)  # no slots: `reads` is remembered
 class PlainShape:
     """What plain queries of one shape have in common.
 

@@ -352,7 +352,10 @@ def _from_row(
     )
 
 
-@lru_cache(maxsize=50_000)
+_ORDERS = 50_000  # orders of shapes' nodes that are remembered, by all engines of a process
+
+
+@lru_cache(_ORDERS)
 def _outputs(
     graph: JoinGraph, order: tuple[int, ...], outputs: tuple[Variable | None, ...]
 ) -> tuple[Variable, ...]:

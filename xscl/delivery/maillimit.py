@@ -1,6 +1,7 @@
 """How many mails each user has had sent today, against what he may.
 
-Days are those of UTC, and counted in memory: a restart of the service forgives.
+Days are those of UTC, and counted in memory: a restart of the service forgives, and each run of
+`serve --once` begins anew.
 """
 
 from __future__ import annotations

@@ -34,14 +34,15 @@ class Artefacts:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self._written: str | None = None
+        self._refused: str | None = None  # of which the log was told
 
     def publish(self, automaton: Automaton) -> None:
         """Make the file of an automaton, unless it is there, the current one.
 
         Readers see the one before or this one, whole.  What was there before is deleted: at first
         everything, later the one before, as there may be witnesses that are still being written.
-        If it cannot be written the log is told, and the next call tries again: without it others
-        only find witnesses of older patterns, which nobody uses.
+        If it cannot be written the log is told once, and the next call tries again: without it
+        others only find witnesses of older patterns, which nobody uses.
         """
         version = automaton.version
         if version == self._written:
@@ -49,7 +50,9 @@ class Artefacts:
         try:
             before = self._replace(version, packed(automaton.parts()))
         except OSError as error:
-            _log.warning("the patterns for other processes cannot be written: %s", error)
+            if version != self._refused:
+                _log.warning("the patterns for other processes cannot be written: %s", error)
+                self._refused = version
             self._delete(map(self._temporary, (self._file(version).name, CURRENT)))
             self._delete([self._file(version)])
             return
