@@ -6,12 +6,16 @@ plan and never shred.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from feeds.documents import Document
 from xscl.xpath.artefact import Loaded
 from xscl.xpath.portions import portion_of, texts_of, write_portion
+
+_log = logging.getLogger(__name__)
 
 _loaded = Loaded()
 """Spark's Python processes do one task after the other."""
@@ -20,10 +24,17 @@ _loaded = Loaded()
 def shred(documents: Iterable[Document], directory: Path, version: str, path: Path) -> Path | None:
     """Leave the witnesses of documents at `path` and return it.
 
-    None if the automaton of this version is not in the directory any more.
+    None if the automaton of this version is not in the directory any more, or there is no room
+    for the witnesses: the engine shreds these documents itself then.
     """
     automaton = _loaded.of(directory, version)
     if automaton is None:
         return None
-    write_portion(path, portion_of(automaton, version, texts_of(documents)))
+    try:
+        write_portion(path, portion_of(automaton, version, texts_of(documents)))
+    except OSError as error:
+        _log.warning("the witnesses of a share cannot be written: %s", error)
+        with suppress(OSError):
+            path.unlink()
+        return None
     return path

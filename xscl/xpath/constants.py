@@ -69,9 +69,8 @@ class Constants:
         if self.question.kind == "contains":
             self._words.remove(constant)
 
-    @property
-    def suits(self) -> Callable[[str], Set[Constant]]:
-        """How to find constants for a text, among them those of conditions that hold."""
+    def finder(self) -> Callable[[str], Set[Constant]]:
+        """Return what finds constants for a text, among them those of conditions that hold."""
         match self.question.kind:
             case "=":
                 return lambda text: {text}
@@ -81,13 +80,15 @@ class Constants:
                 return self._words.within
             case "starts-with":
                 uses, lengths = self._uses, self._lengths
-                return lambda t: {s for n in lengths.get(t[:1], ()) if (s := t[:n]) in uses}
+                return lambda t: {
+                    uses[s][0] for n in lengths.get(t[:1], ()) if (s := t[:n]) in uses
+                }
             case _:
                 raise AssertionError("names are known from the structure, bounds by extremes")
 
     def suitable(self, texts: Sequence[str]) -> Set[Constant]:
         """Return constants, among them those of conditions that hold; `texts` are the answer."""
-        return set().union(*map(self.suits, texts))
+        return set().union(*map(self.finder(), texts))
 
     def extremes(self, texts: Sequence[str]) -> tuple[Constant, ...]:
         """Return the least and the greatest value of an answer, nothing if it has none."""

@@ -15,5 +15,5 @@ def current(directory: Path) -> str | None:
     """Return the version of the newest automaton in a directory, None if there is none yet."""
     try:
         return (directory / CURRENT).read_text("ascii")
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None

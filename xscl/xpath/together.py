@@ -32,7 +32,8 @@ class Together(Alike):
     """Documents of one shape, and the rows of what matches in them.
 
     Of each place that matches a document there are packed rows (`rows`, each time with
-    the documents that have them, `owners`), or it is among the hits of the document's walk.
+    the documents that have them, `owners`; a document is among those of several), or it is
+    among the hits of the document's walk.
     """
 
     __slots__ = ("_answers", "_behind", "_deeper", "_views", "owners", "rows", "walks")
@@ -167,7 +168,7 @@ class Together(Alike):
         if not missing:
             return answers
         if nodes is not None and len(nodes) == 1 and not constants.ordered:
-            some = map(constants.suits, self.texts(nodes[0], missing))
+            some = map(constants.finder(), self.texts(nodes[0], missing))
             for one, answer in zip(missing, some, strict=True):
                 answers[one] = answer
             return answers

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from feeds.documents import Document
 from xscl.language.parser import parse_block
+from xscl.share import shred
 from xscl.xpath.artefact import Artefacts, Loaded
 from xscl.xpath.current import CURRENT, current
 from xscl.xpath.nfa import Automaton
@@ -55,3 +57,22 @@ def test_patterns_that_cannot_be_written_are_left_later(
     artefacts.publish(automaton)
     assert current(place) == automaton.version
     assert len(list(place.iterdir())) == 2
+
+
+def test_witnesses_without_room_are_left_to_the_engine(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    automaton = Automaton()
+    ask(automaton, 1)
+    Artefacts(tmp_path).publish(automaton)
+    documents = [Document("S", "1", 1, b"<a/>")]
+    there, gone = tmp_path / "1.witnesses", tmp_path / "gone" / "1.witnesses"
+    assert shred(documents, tmp_path, automaton.version, there) == there
+    assert shred(documents, tmp_path, automaton.version, gone) is None
+    (told,) = caplog.messages
+    assert told.startswith("the witnesses of a share cannot be written: ")
+
+
+def test_what_is_in_the_place_of_a_directory_has_no_patterns(tmp_path: Path) -> None:
+    (tmp_path / "patterns").write_text("in the way")
+    assert current(tmp_path / "patterns") is None
