@@ -185,7 +185,7 @@ class Registry:
     @property
     def waiting(self) -> int:
         """How many rows wait to be written."""
-        return sum(map(len, (*self._new.values(), *self._fresh.values())))
+        return sum(map(len, self._new.values())) + sum(map(len, self._fresh.values()))
 
     def take_changed(self) -> list[Pair]:
         """Return the pairs that were added, or became valued, since the last time."""
