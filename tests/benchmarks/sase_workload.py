@@ -28,6 +28,18 @@ SEED = 2006
 TYPES = 20
 WINDOW = 10_000
 BATCH = 1_000  # events of a push
+STAGES: Mapping[str, tuple[Any, str]] = {
+    "take in": (Intake, "take"),
+    "epochs": (Lane, "close"),
+    "scan and construct": (ActiveStacks, "take"),
+    "deliver": (Task, "emit"),
+    "sort matches": (Engine, "_matches"),
+}
+SCANNING: Mapping[str, tuple[Any, str]] = {
+    "stacks": (ActiveStacks, "take"),
+    "runtime stack": (RuntimeStack, "advance"),
+    "delivery": (Task, "emit"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,14 +184,7 @@ def alternating(
 def stage_shares(one: Side, number: int) -> dict[str, float]:
     """Return the shares of a batch's time by stage, the largest first."""
     stages = Stages()
-    places = {
-        "take in": (Intake, "take"),
-        "epochs": (Lane, "close"),
-        "scan and construct": (ActiveStacks, "take"),
-        "deliver": (Task, "emit"),
-        "sort matches": (Engine, "_matches"),
-    }
-    with timed_stages(stages, places):
+    with timed_stages(stages, STAGES):
         one.take(number)
     return stages.shares()
 
@@ -190,11 +195,6 @@ def scanning(one: Side, number: int) -> float:
     Without what both algorithms have in common: taking events in, and delivering results.
     """
     stages = Stages()
-    places = {
-        "stacks": (ActiveStacks, "take"),
-        "runtime stack": (RuntimeStack, "advance"),
-        "delivery": (Task, "emit"),
-    }
-    with timed_stages(stages, places):
+    with timed_stages(stages, SCANNING):
         one.take(number)
     return (stages.spent["stacks"] + stages.spent["runtime stack"]) / 1e9
