@@ -529,7 +529,8 @@ WRONG = [
 ]
 
 
-USUAL_WRONG = [one for one in WRONG if one != (any_succession, "successor")]  # it is seldom shown
+SELDOM_SHOWN = (any_succession, "successor")
+USUAL_WRONG = [one for one in WRONG if one != SELDOM_SHOWN]
 
 
 @pytest.mark.parametrize(("wrong", "kind"), usually(WRONG, *USUAL_WRONG, several=True))
@@ -681,7 +682,9 @@ def test_a_wrong_succession_is_caught(wrong: type[Successor]) -> None:
     caught(lambda program: outputs(program, setting), "successor")
 
 
-@pytest.mark.parametrize("fault", usually([wider, closed, dropped, one_sided], wider, closed, dropped))
+@pytest.mark.parametrize(
+    "fault", usually([wider, closed, dropped, one_sided], wider, closed, dropped)
+)
 def test_a_wrong_meaning_is_caught(fault: Callable[[Program], list[Found]]) -> None:
     caught(fault)
 
