@@ -43,7 +43,7 @@ test: setup
 	@echo "test: tests" && $(BIN)/python -m pytest -q -n auto -m "not slow"
 
 test-slow: setup
-	@echo "test-slow: kills, soaks and large inputs" && $(BIN)/python -m pytest -q -m slow
+	@echo "test-slow: kills, soaks and large inputs" && $(BIN)/python -m pytest -q -m "slow and not hypothesis"
 	@echo "test-slow: eight times as many cases of every property" && XSCL_EXAMPLES=8 $(BIN)/python -m pytest -q -n auto -m hypothesis
 
 fmt: setup
@@ -56,7 +56,7 @@ golden: setup
 	@echo "golden: comparing with the golden files" && $(BIN)/python -m pytest -vv tests/golden
 
 reliability: setup
-	@echo "reliability: promises without a test" && $(BIN)/python -m tests.reliability
+	@echo "reliability: promises without a test in the usual run" && $(BIN)/python -m tests.reliability
 
 build: setup
 	@echo "build: a wheel in dist/" && rm -rf build && $(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
