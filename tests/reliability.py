@@ -1,5 +1,7 @@
 """Which promises have a test: `python -m tests.reliability` prints those that have none.
 
+It prints as well those of which no test is in the usual run, all being marked as slow.
+
 A promise is a row of a table, such as S9: hostile values in answers.  A test of it says so in its
 name: `test_s9_rows_are_capped`, or `test_x1_x2_...` for two of them.  Tests that were there before
 the table are listed in `ELSEWHERE` under their own names.
@@ -7,6 +9,7 @@ the table are listed in `ELSEWHERE` under their own names.
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections import defaultdict
@@ -59,6 +62,7 @@ ELSEWHERE: Mapping[str, tuple[str, ...]] = {
 """Tests of rows that do not have them in their names."""
 
 _TEST = re.compile(r"^\s*(?:async )?def (test_\w+)", re.MULTILINE)
+_SLOW = "pytest.mark.slow"
 _NAMED = re.compile(r"test_((?:[a-z]\d+_)+)")
 
 
@@ -70,6 +74,33 @@ def all_tests() -> tuple[tuple[str, str], ...]:
         for path in sorted(TESTS.rglob("test_*.py"))
         for name in _TEST.findall(path.read_text("utf-8"))
     )
+
+
+@cache
+def slow_tests() -> frozenset[str]:
+    """Return the tests, as file::name, that are marked as slow, or whose file is.
+
+    A test some of whose parameters are slow is none of them.
+    """
+    found = set[str]()
+    for path in sorted(TESTS.rglob("test_*.py")):
+        text = path.read_text("utf-8")
+        if _SLOW not in text:
+            continue
+        body = ast.parse(text).body
+        whole = any(
+            _SLOW in ast.unparse(one.value)
+            for one in body
+            if isinstance(one, ast.Assign) and ast.unparse(one.targets[0]) == "pytestmark"
+        )
+        found.update(
+            f"{path.relative_to(TESTS).as_posix()}::{one.name}"
+            for one in body
+            if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+            and one.name.startswith("test_")
+            and (whole or _SLOW in map(ast.unparse, one.decorator_list))
+        )
+    return frozenset(found)
 
 
 def named() -> dict[str, list[str]]:
@@ -88,8 +119,15 @@ def untested() -> list[str]:
     return [row for row in ROWS if row not in found and row not in ELSEWHERE]
 
 
+def seldom_tested() -> list[str]:
+    """Return the rows that have tests, but none that is in the usual run."""
+    found, slow = named(), slow_tests()
+    tests = {row: {*found.get(row, ()), *ELSEWHERE.get(row, ())} for row in ROWS}
+    return [row for row, of_row in tests.items() if of_row and of_row <= slow]
+
+
 def report() -> Iterator[str]:
-    """Yield a line for each group, and one for each row without a test."""
+    """Yield a line for each group, and one for each row without a test, or with slow ones only."""
     found, missing = named(), untested()
     for group, (what, numbers) in GROUPS.items():
         rows = [f"{group}{number}" for number in numbers]
@@ -98,6 +136,8 @@ def report() -> Iterator[str]:
         yield f"{group}  {what}: {done} of {len(rows)} rows, {count} tests"
     for row in missing:
         yield f"{row} has no test"
+    for row in seldom_tested():
+        yield f"{row} has slow tests only"
 
 
 if __name__ == "__main__":

@@ -1,6 +1,16 @@
 """The names of tests and the table of promises agree."""
 
-from tests.reliability import ELSEWHERE, GROUPS, ROWS, all_tests, named, report, untested
+from tests.reliability import (
+    ELSEWHERE,
+    GROUPS,
+    ROWS,
+    all_tests,
+    named,
+    report,
+    seldom_tested,
+    slow_tests,
+    untested,
+)
 
 
 def test_every_row_in_a_name_is_one_of_the_table() -> None:
@@ -20,3 +30,16 @@ def test_the_report_names_what_is_missing() -> None:
     assert lines[len(GROUPS) :] == [f"{row} has no test" for row in untested()]
     assert "S9" in named()
     assert {f"S{number}" for number in GROUPS["S"][1]}.isdisjoint(untested())
+
+
+def test_every_row_is_tested_in_the_usual_run() -> None:
+    assert untested() == []
+    assert seldom_tested() == []
+
+
+def test_slow_tests_are_known_by_their_marks_and_those_of_their_files() -> None:
+    slow = slow_tests()
+    assert slow < {f"{file}::{name}" for file, name in all_tests()}
+    assert "kills/test_many_kills.py::test_c1_killed_with_spark" in slow
+    assert "xscl/usersql/test_asking.py::test_l3_a_million_witnesses_are_published_in_time" in slow
+    assert "kills/test_kills.py::test_c1_killed_at_a_point" not in slow

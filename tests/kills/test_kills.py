@@ -1,7 +1,7 @@
 """A service that is killed at any point loses nothing, doubles nothing, and comes back by itself.
 
-Rows C1, C2, C4 and C14 of the plan for reliability, each point once and all in one directory, one
-after the other; `test_many_kills` has hundreds.  The writer sends every fifth batch twice, and
+Rows C1, C2, C4, C14 and C17 of the plan for reliability, each point once and all in one directory,
+one after the other; `test_many_kills` has hundreds.  The writer sends every fifth batch twice, and
 after a kill some of what was not acknowledged again.
 """
 
@@ -39,6 +39,7 @@ COMMITTED = (
     Fault("committed", 1),
     Fault("batch_done", 2),
 )
+FAILING = (Fault("spool_renamed", 3, "EIO"), Fault("before_commit", 6, "EIO"))
 SIGNALS = (Fault("joined", 1, "TERM"), Fault("accepted", 1, "INT"))
 
 
@@ -54,14 +55,32 @@ def place(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield made
 
 
-@pytest.mark.parametrize(
-    "faults",
-    [CREATING, BEFORE_THE_STORE, NOT_COMMITTED, COMMITTED],
-    ids=["c2_creating", "c1_before_the_store", "c1_not_committed", "c1_committed"],
-)
-def test_killed_again_and_again(place: Place, faults: Sequence[Fault]) -> None:
+def kill_again_and_again(place: Place, faults: Sequence[Fault]) -> None:
     for fault in faults:
         place.kill(fault)
+    assert place.check() == WELL
+
+
+def test_c2_killed_while_the_store_is_made(place: Place) -> None:
+    kill_again_and_again(place, CREATING)
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [BEFORE_THE_STORE, NOT_COMMITTED, COMMITTED],
+    ids=["before_the_store", "not_committed", "committed"],
+)
+def test_c1_killed_at_a_point(place: Place, faults: Sequence[Fault]) -> None:
+    kill_again_and_again(place, faults)
+
+
+@pytest.mark.parametrize("fault", FAILING, ids=lambda fault: fault.point)
+def test_c17_a_point_fails(place: Place, fault: Fault) -> None:
+    """It is tried again, or the service ends in order and the next one goes on."""
+    life = place.begin(fault)
+    code = place.struck(life, "Input/output error")
+    assert code in (0, 1), said(life)
+    assert place.setting.home.holder() is None
     assert place.check() == WELL
 
 

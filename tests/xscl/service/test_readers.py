@@ -12,44 +12,46 @@ import httpx
 import pytest
 from lxml import etree
 
+from tests.examples import usually
 from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.service.listening import listening
 from xscl.engine import Engine
 from xscl.feed import EVERYTHING
 from xscl.home import Home
 
-WITNESSES, SUBSCRIPTIONS = 1_000_000, 1_000
-SECONDS = 15.0
+WITNESSES, SUBSCRIPTIONS, SECONDS = 1_000_000, 1_000, 15.0
+FEW = (1_000, 10, 0.5)
+"""As many witnesses, subscriptions and seconds in the usual run."""
 ATOM = "{http://www.w3.org/2005/Atom}"
 
 
-def large(path: Path) -> Home:
-    """A store with a million witnesses that may still be joined, but with nothing that comes."""
+def filled(path: Path, witnesses: int, subscriptions: int) -> Home:
+    """A store with witnesses that may still be joined, but with nothing that comes."""
     home = Home(path / "data")
     home.create()
     with Engine(home.database) as engine:
         query = "S//a->x FOLLOWED BY{{x=y, {} s}} S//a->y"
-        rows = ((f"s{n}", query.format(1_000_000 + n)) for n in range(SUBSCRIPTIONS))
+        rows = ((f"s{n}", query.format(1_000_000 + n)) for n in range(subscriptions))
         engine.subscribe_many(rows)
         with closing(engine.store()) as store, store.transaction():
             store.fetch(
                 "INSERT INTO state.binding SELECT 1000 + i // 10, 0, i % 10, i % 10,"
-                f" 1000000000 + i::UBIGINT FROM range({WITNESSES}) t(i)"
+                f" 1000000000 + i::UBIGINT FROM range({witnesses}) t(i)"
             )
             store.fetch(
                 "INSERT INTO state.times SELECT 1000 + i, i, i, i, i, i"
-                f" FROM range({WITNESSES // 10}) t(i)"
+                f" FROM range({witnesses // 10}) t(i)"
             )
             store.fetch(
                 "INSERT INTO state.value SELECT 1000000000 + i::UBIGINT, 'a ' || i"
-                f" FROM range({WITNESSES}) t(i)"
+                f" FROM range({witnesses}) t(i)"
             )
             store.fetch(
                 "INSERT INTO state.document SELECT 1000 + i, 'item/' || i, 'x', 1,"
                 f" ['S', '{EVERYTHING}'], i, i, i * 64, i, i, 'x'::BLOB, false, ''"
-                f" FROM range({WITNESSES // 10}) t(i)"
+                f" FROM range({witnesses // 10}) t(i)"
             )
-            store.set_progress(next_doc=1000 + WITNESSES)
+            store.set_progress(next_doc=1000 + witnesses)
     return home
 
 
@@ -84,8 +86,13 @@ def reading(work: Callable[[httpx.Client], object], running: Running) -> Iterato
     assert took
 
 
-@pytest.mark.slow
-def test_l3_sql_events_and_feeds_are_read_at_once_while_documents_come(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("witnesses", "subscriptions", "seconds"),
+    usually([FEW, (WITNESSES, SUBSCRIPTIONS, SECONDS)], FEW, several=True),
+)
+def test_l3_sql_events_and_feeds_are_read_at_once_while_documents_come(
+    witnesses: int, subscriptions: int, seconds: float, tmp_path: Path
+) -> None:
     """Nobody starves: not who sends, nor any reader; and all see the same."""
     numbers = iter(range(1_000_000))
 
@@ -108,7 +115,10 @@ def test_l3_sql_events_and_feeds_are_read_at_once_while_documents_come(tmp_path:
         with client.stream("GET", "/v1/subscriptions/s3/events?after=0") as answer:
             assert next(answer.iter_lines()).startswith("retry:")
 
-    with serving(large(tmp_path), patience=300) as running, running.client() as operator:
+    with (
+        serving(filled(tmp_path, witnesses, subscriptions), patience=300) as running,
+        running.client() as operator,
+    ):
         with (
             reading(send, running) as sent,
             reading(ask, running),
@@ -116,7 +126,7 @@ def test_l3_sql_events_and_feeds_are_read_at_once_while_documents_come(tmp_path:
             reading(syndicate, running),
             reading(lambda client: ok(client.get("/v1/subscriptions?limit=100")), running),
         ):
-            time.sleep(SECONDS)
+            time.sleep(seconds)
         pairs = min(1000, len(sent) // 2)
         assert pairs > 0
         page = "/v1/subscriptions/s3/matches?limit=1000&after=0"
