@@ -41,7 +41,11 @@ TOGETHER = {
     "the Spark session": ("/test_pipeline.py::", "through_spark"),
     "the demonstration": ("/test_demo.py::",),
     "cases of the whole language": ("/whole/test_oracle.py::",),
-    "cases of joins": ("::test_each_feature_occurred_in_a_match", "::test_planted_fault_is_found"),
+    "cases of joins": (
+        "::test_each_feature_occurred_in_a_match",
+        "::test_at_least_a_third_of_the_subscriptions_had_matches",
+        "::test_planted_fault_is_found",
+    ),
 }
 """What takes long to make, and parts of the names of the tests that share it."""
 

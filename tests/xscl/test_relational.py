@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import event, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from cep_core.events import VALUES
@@ -63,10 +64,10 @@ def streams(draw: st.DrawFn) -> tuple[list[Document], int]:
     lateness = draw(st.integers(0, 2))
     documents: list[Document] = []
     now = 0
-    for number in range(draw(st.integers(1, 10))):
+    for number in range(draw(st.integers(5, 10))):
         now += draw(st.integers(0, 2))
         back = draw(st.integers(0, lateness))
-        key, value = draw(st.sampled_from("abc")), draw(st.integers(0, 4))
+        key, value = draw(st.sampled_from("aaab")), draw(st.integers(0, 4))
         stream = draw(st.sampled_from("SR"))
         documents.append(flat(number, max(0, now - back), key, value, stream))
     return documents, lateness * 1_000
@@ -80,35 +81,40 @@ def values(match: Match, variables: Sequence[str]) -> tuple[object, ...]:
 CUTS = st.just([True] * 10) | st.lists(st.booleans(), min_size=10, max_size=10)
 
 
-@examples(3)
-@given(streams(), CUTS)
-def test_the_same_query_in_both_languages(
-    drawn: tuple[list[Document], int], cuts: list[bool]
-) -> None:
-    documents, lateness = drawn
-    with Engine() as engine:
-        for name in "SR":
-            engine.stream(name, attributes=FLAT, lateness=lateness)
-        for number, (cel, xscl) in enumerate(PAIRS):
-            engine.subscribe(f"cel {number}", cel, language="cel")
-            engine.subscribe(f"xscl {number}", xscl)
-        batch: list[Document] = []
-        for document, cut in zip(documents, cuts, strict=False):
-            batch.append(document)
-            if cut:
-                engine.push(batch)
-                batch = []
-        engine.push(batch)
-        engine.flush()
-        found: dict[str, set[tuple[object, ...]]] = {}
-        for match in engine.matches():
-            named = sorted(match.bindings, key=lambda name: (name[1:], name[:1]))
-            if match.subscription.startswith("cel"):
-                named = list(match.bindings)
-            found.setdefault(match.subscription, set()).add(values(match, named))
-    for number, (cel, _) in enumerate(PAIRS):
-        event(f"{cel}: {'matches' if f'cel {number}' in found else 'nothing'}")
-        assert found.get(f"cel {number}") == found.get(f"xscl {number}"), cel
+def test_the_same_query_in_both_languages() -> None:
+    cases = Counter[str]()
+
+    @examples(3, counted=True)
+    @given(streams(), CUTS)
+    def property_holds(drawn: tuple[list[Document], int], cuts: list[bool]) -> None:
+        documents, lateness = drawn
+        with Engine() as engine:
+            for name in "SR":
+                engine.stream(name, attributes=FLAT, lateness=lateness)
+            for number, (cel, xscl) in enumerate(PAIRS):
+                engine.subscribe(f"cel {number}", cel, language="cel")
+                engine.subscribe(f"xscl {number}", xscl)
+            batch: list[Document] = []
+            for document, cut in zip(documents, cuts, strict=False):
+                batch.append(document)
+                if cut:
+                    engine.push(batch)
+                    batch = []
+            engine.push(batch)
+            engine.flush()
+            found: dict[str, set[tuple[object, ...]]] = {}
+            for match in engine.matches():
+                named = sorted(match.bindings, key=lambda name: (name[1:], name[:1]))
+                if match.subscription.startswith("cel"):
+                    named = list(match.bindings)
+                found.setdefault(match.subscription, set()).add(values(match, named))
+        cases["all"] += 1
+        cases["with matches"] += bool(found)
+        for number, (cel, _) in enumerate(PAIRS):
+            assert found.get(f"cel {number}") == found.get(f"xscl {number}"), cel
+
+    property_holds()
+    assert 3 * cases["with matches"] >= cases["all"], cases
 
 
 # -- Published both ways ---------------------------------------------------------------------
@@ -154,15 +160,23 @@ def found_by(
     return found
 
 
-@examples(3)
-@given(streams(), CUTS)
-def test_what_is_published_does_not_depend_on_batch_cuts(
-    drawn: tuple[list[Document], int], cuts: list[bool]
-) -> None:
-    documents, lateness = drawn
-    once = found_by(documents, [False] * 10, lateness)
-    event(f"{len({name for name, *_ in once})} of 4 subscriptions match")
-    assert found_by(documents, cuts, lateness) == once
+def test_what_is_published_does_not_depend_on_batch_cuts() -> None:
+    """Each link of the chain matches in some case, the first in a third of them."""
+    cases, matched = 0, Counter[str]()
+
+    @examples(6, counted=True)
+    @given(streams(), CUTS)
+    def property_holds(drawn: tuple[list[Document], int], cuts: list[bool]) -> None:
+        nonlocal cases
+        documents, lateness = drawn
+        once = found_by(documents, [False] * 10, lateness)
+        assert found_by(documents, cuts, lateness) == once
+        cases += 1
+        matched.update({name for name, *_ in once})
+
+    property_holds()
+    assert 3 * matched["filtered"] >= cases, matched
+    assert matched["read"], matched
 
 
 def chain_documents() -> list[Document]:

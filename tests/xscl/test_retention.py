@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from tests.examples import examples, usually
 from tests.strategies import Push, Unsubscribe
 from tests.whole.oracle import matches
 from tests.whole.queries import Case
-from tests.whole.test_engine import CUTS, KINDS, Player, agrees
+from tests.whole.test_engine import CUTS, KINDS, Player, agrees, interrupted
 from tests.xscl.test_cli import failed
 from tests.xscl.test_relational import FLAT, flat
 from xscl import Document, Engine, Match, QueryError, XsclError, documents, forgetting, pushing
@@ -125,8 +124,8 @@ def matching(cases: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", usually(KINDS, *KEEPING))
 def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
-    cases = Counter[str]()
-
+    @examples(3)
+    @given(matching(KINDS[kind]), CUTS, RETENTIONS)
     def property_holds(case: Case, cuts: list[bool], retention: Retention) -> None:
         player, left = run(case, cuts, retention)
         agrees(player, case)
@@ -134,19 +133,17 @@ def test_no_retention_changes_a_match(kind: str, eager: None) -> None:
         assert set(left) <= set(player.ids)
         if retention.matches is None and not any(isinstance(e, Unsubscribe) for e in case.events):
             assert set(left) == set(player.ids)
-        cases["matches"] += bool(player.found)
 
-    examples(2)(given(KINDS[kind], CUTS, RETENTIONS)(property_holds))()
-    examples(1)(given(matching(KINDS[kind]), CUTS, RETENTIONS)(property_holds))()
-    assert cases["matches"]
+    property_holds()
 
 
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", usually(KINDS, "published in time"))
 def test_a_file_forgets_as_well(kind: str, eager: None) -> None:
-    @examples(2)
-    @given(KINDS[kind], CUTS, RETENTIONS, st.integers(0, 8))
-    def property_holds(case: Case, cuts: list[bool], retention: Retention, pause: int) -> None:
+    @examples(3)
+    @given(interrupted(KINDS[kind]), CUTS, RETENTIONS)
+    def property_holds(drawn: tuple[Case, int], cuts: list[bool], retention: Retention) -> None:
+        case, pause = drawn
         player, left = run(case, cuts, retention, pause)
         agrees(player, case)
         assert set(left) <= set(player.ids)
@@ -168,17 +165,15 @@ def _told_apart(case: Case) -> Case:
 def test_forgetting_identities_changes_no_match_of_documents_that_come_once(
     kind: str, eager: None
 ) -> None:
-    cases = Counter[str]()
+    apart, ages = KINDS[kind].map(_told_apart), st.sampled_from((0, 1, 2))
 
+    @examples(2)
+    @given(matching(apart), CUTS, RETENTIONS, ages)
     def property_holds(case: Case, cuts: list[bool], retention: Retention, age: int) -> None:
         player, _ = run(case, cuts, replace(retention, identities=age))
         agrees(player, case)
-        cases["matches"] += bool(player.found)
 
-    apart, ages = KINDS[kind].map(_told_apart), st.sampled_from((0, 1, 2))
-    for drawn in (apart, matching(apart)):
-        examples(1)(given(drawn, CUTS, RETENTIONS, ages)(property_holds))()
-    assert cases["matches"]
+    property_holds()
 
 
 @pytest.mark.parametrize("window", ["3 ms", "30 ms"])

@@ -374,7 +374,7 @@ def test_xscl_finds_what_cel_finds(kind: Kind) -> None:
         seen["cases"] += 1
         seen["with matches"] += bool(by_cel(case)[0])
 
-    examples(3)(given(cases(kind))(same))()
+    examples(4)(given(cases(kind))(same))()
     examples(2)(given(cases(kind).filter(lambda case: bool(by_cel(case)[0])))(same))()
     assert 3 * seen["with matches"] >= seen["cases"], seen
 

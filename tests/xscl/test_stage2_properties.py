@@ -2,67 +2,129 @@
 
 from __future__ import annotations
 
-from functools import partial
+from collections import Counter
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import xscl
 from templates import columns, lending, processor, valuejoins
+from templates.columns import Columns
+from templates.processor import Processor
+from templates.viewcache import ViewCache
 from tests.examples import examples
 from tests.joining import in_database
 from tests.oracle import matches
 from tests.strategies import Case, cases
 from tests.xscl.test_engine_properties import run
+from xscl import Engine
 
 CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
+ROWS = 6
+"""Rows of value joins from which on the database answers, where little is joined in memory."""
 
 
-def agrees(case: Case, cuts: list[bool]) -> None:
-    found = [delivered.match for delivered in run(case, cuts)]
+def agrees(
+    case: Case, cuts: list[bool], seen: Counter[str], make: Callable[[], Engine] = Engine
+) -> None:
+    """Compare an engine with the oracle, and count the case, and whether it has matches."""
+    found = [delivered.match for delivered in run(case, cuts, make)]
     assert len(found) == len(set(found))
     assert set(found) == set(matches(case.events, case.lateness))
+    seen["cases"] += 1
+    seen["with matches"] += bool(found)
 
 
-@examples(8)
-@given(case=cases(), cuts=CUTS, database=st.booleans(), long=st.sampled_from((0, 1, 32)))
-def test_joining_by_what_drives_and_in_parts(
-    case: Case, cuts: list[bool], database: bool, long: int
-) -> None:
-    with pytest.MonkeyPatch.context() as patch, in_database(database):
-        patch.setattr(valuejoins, "FEW", 0)
-        patch.setattr(valuejoins, "PART", 1)
-        patch.setattr(valuejoins, "LONG", long)
-        agrees(case, cuts)
+def enough(seen: Counter[str], *limits: str) -> None:
+    """Fail unless a third of the cases had matches, and each of some limits was reached."""
+    assert 3 * seen["with matches"] >= seen["cases"] > 0, seen
+    assert all(seen[limit] for limit in limits), seen
 
 
-@examples(5)
-@given(case=cases(), cuts=CUTS)
-def test_joining_in_memory_until_it_is_too_much(case: Case, cuts: list[bool]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(lending, "FEW_NUMBERS", 1)
-        patch.setattr(processor, "FEW_ROWS", 12)
-        patch.setattr(columns, "MOST", 6)
-        patch.setattr(valuejoins, "FEW", 0)
-        agrees(case, cuts)
+def watch(patch: pytest.MonkeyPatch, owner: type, name: str, reached: Callable[..., None]) -> None:
+    """Have a method also tell what it returned, and what it was given."""
+    method = getattr(owner, name)
+
+    @wraps(method)
+    def watched(*given: Any) -> Any:
+        result = method(*given)
+        reached(result, *given)
+        return result
+
+    patch.setattr(owner, name, watched)
 
 
-@examples(5)
-@given(case=cases(), cuts=CUTS, budget=st.sampled_from((0, 1_000)), all_joins=st.booleans())
-def test_joining_what_was_dropped_from_memory(
-    case: Case, cuts: list[bool], budget: int, all_joins: bool
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(xscl, "Engine", partial(xscl.Engine, kept_memory=budget))
-        if not all_joins:
+def test_joining_by_what_drives_and_in_parts() -> None:
+    seen = Counter[str]()
+
+    @examples(8, counted=True)
+    @given(case=cases(), cuts=CUTS, database=st.booleans(), long=st.sampled_from((0, 1, 32)))
+    def property_holds(case: Case, cuts: list[bool], database: bool, long: int) -> None:
+        with pytest.MonkeyPatch.context() as patch, in_database(database):
             patch.setattr(valuejoins, "FEW", 0)
-        agrees(case, cuts)
+            patch.setattr(valuejoins, "PART", 1)
+            patch.setattr(valuejoins, "LONG", long)
+            agrees(case, cuts, seen)
+
+    property_holds()
+    enough(seen)
 
 
-@examples(5)
-@given(case=cases(), cuts=CUTS)
-def test_algorithm_1(case: Case, cuts: list[bool]) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(xscl, "Engine", partial(xscl.Engine, views=False))
-        agrees(case, cuts)
+def test_joining_in_memory_until_it_is_too_much() -> None:
+    """Some of the answers are left to the database before they begin, some in their midst."""
+    seen = Counter[str]()
+
+    def in_memory(answered: bool, *_: Any) -> None:
+        seen["MOST"] += not answered
+
+    def by_database(_: None, owner: Any, views: Any, joins: Columns, *__: Any) -> None:
+        seen["FEW_ROWS"] += len(joins["docs"]) > processor.FEW_ROWS == ROWS
+
+    @examples(5, counted=True)
+    @given(case=cases(), cuts=CUTS)
+    def property_holds(case: Case, cuts: list[bool]) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            watch(patch, Processor, "_answer_in_memory", in_memory)
+            watch(patch, Processor, "_answer_in_database", by_database)
+            patch.setattr(lending, "FEW_NUMBERS", 1)
+            patch.setattr(processor, "FEW_ROWS", ROWS)
+            patch.setattr(columns, "MOST", 1)
+            patch.setattr(valuejoins, "FEW", 0)
+            agrees(case, cuts, seen)
+
+    property_holds()
+    enough(seen, "MOST", "FEW_ROWS")
+
+
+def test_joining_what_was_dropped_from_memory() -> None:
+    seen = Counter[str]()
+
+    def fetched(_: None, cache: ViewCache, *__: Any) -> None:
+        seen["read again"] += cache.fetches > 0
+
+    @examples(5, counted=True)
+    @given(case=cases(), cuts=CUTS, budget=st.sampled_from((0, 1_000)), all_joins=st.booleans())
+    def property_holds(case: Case, cuts: list[bool], budget: int, all_joins: bool) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            watch(patch, ViewCache, "_fetch", fetched)
+            if not all_joins:
+                patch.setattr(valuejoins, "FEW", 0)
+            agrees(case, cuts, seen, partial(Engine, kept_memory=budget))
+
+    property_holds()
+    enough(seen, "read again")
+
+
+def test_algorithm_1() -> None:
+    seen = Counter[str]()
+
+    @examples(5, counted=True)
+    @given(case=cases(), cuts=CUTS)
+    def property_holds(case: Case, cuts: list[bool]) -> None:
+        agrees(case, cuts, seen, partial(Engine, views=False))
+
+    property_holds()
+    enough(seen)

@@ -20,6 +20,7 @@ from tests import strategies as simple
 from tests.examples import examples
 from tests.strategies import Doc, Push, Unsubscribe
 from tests.whole import strategies as drawn
+from tests.whole.oracle import matches
 from xscl.compile import CompiledQuery, compile_query
 from xscl.language.normalform import Absent, Form, Scan, components
 from xscl.why import NONE
@@ -30,7 +31,8 @@ KINDS: Mapping[str, st.SearchStrategy[Any]] = {
     "residuals": drawn.residuals(),
     "functions": drawn.functions(),
     "ordered": drawn.ordered(),
-    "mixes": drawn.mixes(),
+    # few of them have matches
+    "mixes": drawn.mixes().filter(lambda case: bool(matches(case.events, case.lateness))),
     "published": drawn.published(),
     "published in time": drawn.published(waiting=True),
 }
@@ -103,7 +105,7 @@ def _optional(form: Form) -> Iterator[int]:
 
 
 def check(kind: str, number: int) -> None:
-    """Compare `why` with what was delivered; matches and other documents both occur."""
+    """Compare `why` with what was delivered; matches and other documents occur, three or more."""
     said = {True: 0, False: 0}
 
     @examples(number, counted=True)
@@ -112,10 +114,10 @@ def check(kind: str, number: int) -> None:
         chance = random.Random(seed)
         with xscl.Engine() as engine:
             play(engine, case)
-            matches, known = engine.matches(), texts(engine, case)
+            delivered, known = engine.matches(), texts(engine, case)
             ids = [row["id"] for row in engine.sql("SELECT id FROM documents").to_pylist()]
             for one in engine.subscriptions:
-                found = {m.documents for m in matches if m.subscription == one.name}
+                found = {m.documents for m in delivered if m.subscription == one.name}
                 query = compile_query(one.query)
                 for documents in asked(query, found, ids, chance):
                     answer = engine.why(one.name, *documents, read=known.__getitem__)
@@ -126,10 +128,10 @@ def check(kind: str, number: int) -> None:
                     said[answer.matched] += 1
 
     property_holds()
-    assert min(said.values()) * 5 >= number, said
+    assert min(said.values()) >= 3, said
 
 
 @pytest.mark.hypothesis
 @pytest.mark.parametrize("kind", KINDS)
 def test_why_says_what_the_engine_delivered(kind: str) -> None:
-    check(kind, 2)
+    check(kind, 3 if kind == "mixes" else 2)
