@@ -28,7 +28,7 @@ from feeds.faultpoints import reached
 from templates import registry
 from templates.lending import Lender
 from templates.relations import INFINITE
-from xscl.database import FILE, THREADS, connect
+from xscl.database import FILE, connect
 from xscl.durable import copy_durably
 from xscl.errors import StoreError
 from xscl.mark import Seen
@@ -177,13 +177,8 @@ class Store:
         of it and on which no join depends: what is wrong with one is told when it is read.
         """
         size = path.stat().st_size
-        large = size > READ_WHOLE
         ((used,),) = self.fetch("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
-        if large:
-            self.fetch("RESET threads")  # one for each processor
         self.fetch(_reading(tables, size))
-        if large:
-            self.fetch(f"SET threads = {THREADS}")
         # Blocks that were read stay in memory up to its limit: give them back.
         self.fetch(f"SET memory_limit = '{(int(used) >> 20) + 32} MiB'")
         self.fetch("RESET memory_limit")
