@@ -38,7 +38,7 @@ class _Holder:
 
 
 class Lender:
-    """The relations that are lent on one connection, by their names."""
+    """The relations that are lent on a connection; it has one lender, as it has each name once."""
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection = connection

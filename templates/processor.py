@@ -80,6 +80,7 @@ class Processor:
     With `views` the queries run over R_vj, made from R_L and R_R (Algorithm 4),
     without over R_bin and R_doc (Algorithm 1); the results are the same.
     `budget` is how many bytes of the join state may be in memory; None: all of it.
+    `lender` is that of the connection, if somebody else lends there, too.
     """
 
     def __init__(
@@ -90,10 +91,11 @@ class Processor:
         views: bool = True,
         hashed: Hash = keys_of,
         budget: int | None = None,
+        lender: Lender | None = None,
     ) -> None:
         self._budget = budget
         self._connection = connection
-        self.lender = Lender(connection)
+        self.lender = Lender(connection) if lender is None else lender
         self._registry = registry
         self._views = views
         self._values = Values(connection, self.lender, hashed)
@@ -420,10 +422,11 @@ class Processor:
 
 
 _FORGET = """
-DELETE FROM state.binding WHERE rowid IN (
-    SELECT b.rowid FROM state.binding b JOIN state.times t ON t.doc = b.doc
+DELETE FROM state.binding WHERE (doc, pair) IN (
+    SELECT b.doc, b.pair FROM state.binding b JOIN state.times t ON t.doc = b.doc
     JOIN bounds ON bounds.pair = b.pair WHERE t.ts < bounds.bound)
 """
+"""Not by `rowid`, in which DuckDB reads wrong rows (decision 030)."""
 _BOUNDS = pa.schema([("pair", pa.int32()), ("bound", pa.int64())])
 
 

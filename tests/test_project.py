@@ -1,5 +1,6 @@
 """The project's own files: what the wheel holds, what the locks pin, what no file may say."""
 
+import ast
 import re
 import shutil
 import subprocess
@@ -125,3 +126,26 @@ def test_cep_core_loads_neither_duckdb_nor_spark() -> None:
         [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def statements(path: Path) -> Iterator[str]:
+    """What a module's texts say, those that are formatted with {} for each value."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
+            yield "".join(map(str, parts))
+
+
+def test_nothing_is_joined_by_row_numbers() -> None:
+    """DuckDB 2.0.0 reads wrong rows then, beside rows of the transaction itself: decision 030."""
+    joined = re.compile(r"\browid\s+(NOT\s+)?IN\b|\browid\s*=|\.rowid\b", re.I)
+    found = [
+        f"{path.name}: {text}"
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for text in statements(path)
+        if joined.search(text)
+    ]
+    assert found == []

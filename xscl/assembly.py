@@ -95,6 +95,7 @@ class Assembly:
             self._registry,
             views=self._views,
             budget=self._kept_memory,
+            lender=self._store.lender,
         )
         self._documents = Documents(self._store)
         self._composites = Composites(self._store, self._documents)

@@ -14,6 +14,10 @@ FILE = "store"
 """What a database in a file is called: by default DuckDB names it after its file, and
 `state.duckdb` would hide the schema `state`."""
 
+THREADS = 1
+"""Threads that work on a statement: more of them wait for one another longer than small ones take,
+and of large ones most is the work of one (decision 014)."""
+
 _SETTINGS = (
     "enable_external_access = false",
     "python_enable_replacements = false",
@@ -29,7 +33,7 @@ def connect(path: Path | None) -> duckdb.DuckDBPyConnection:
     Without a path it is to a new one in memory.  Until a store is known to be sound, closing it
     writes nothing.
     """
-    connection = duckdb.connect(":memory:")
+    connection = duckdb.connect(":memory:", config={"threads": THREADS})
     try:
         if path is not None:
             quoted = str(path).replace("'", "''")

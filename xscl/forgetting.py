@@ -296,10 +296,9 @@ class Forgetting:
         most = self.retention.rows
         ((rows,),) = self._store.fetch(f"SELECT count(*) FROM {table}")
         if rows > most + most // PART:
-            self._store.connection.execute(
-                f"DELETE FROM {table} WHERE rowid NOT IN"
-                f" (SELECT rowid FROM {table} ORDER BY rowid DESC LIMIT {most})"
-            )
+            newest = f"SELECT rowid FROM {table} ORDER BY rowid DESC LIMIT {most}"
+            ((first,),) = self._store.fetch(f"SELECT min(rowid) FROM ({newest})")
+            self._store.fetch(f"DELETE FROM {table} WHERE rowid < ?", [first])
 
     # -- What operators over time hold -----------------------------------------------------
 

@@ -28,7 +28,7 @@ from feeds.faultpoints import reached
 from templates import registry
 from templates.lending import Lender
 from templates.relations import INFINITE
-from xscl.database import FILE, connect
+from xscl.database import FILE, THREADS, connect
 from xscl.durable import copy_durably
 from xscl.errors import StoreError
 from xscl.mark import Seen
@@ -177,8 +177,13 @@ class Store:
         of it and on which no join depends: what is wrong with one is told when it is read.
         """
         size = path.stat().st_size
+        large = size > READ_WHOLE
         ((used,),) = self.fetch("SELECT sum(memory_usage_bytes) FROM duckdb_memory()")
+        if large:
+            self.fetch("RESET threads")  # one for each processor
         self.fetch(_reading(tables, size))
+        if large:
+            self.fetch(f"SET threads = {THREADS}")
         # Blocks that were read stay in memory up to its limit: give them back.
         self.fetch(f"SET memory_limit = '{(int(used) >> 20) + 32} MiB'")
         self.fetch("RESET memory_limit")
@@ -259,7 +264,7 @@ class Store:
             reached("after_commit")
             return
         with mark.lock:
-            counted = self._lending().execute_planned("counted", _COUNT)
+            counted = self.lender.execute_planned("counted", _COUNT)
             ((commits,),) = counted.fetchall()
             connection.execute(self._parsed("COMMIT"))
             committed()
@@ -272,13 +277,15 @@ class Store:
 
     def lend(self, name: str, rows: pa.Table) -> None:
         """Let a name stand for the rows of an Arrow table in the queries to come."""
-        self._lending().lend(name, rows)
+        self.lender.lend(name, rows)
 
     def insert(self, table: str, rows: pa.Table) -> None:
         """Append the rows of an Arrow table, column by column in the table's order."""
-        self._lending().insert(table, rows)
+        self.lender.insert(table, rows)
 
-    def _lending(self) -> Lender:
+    @property
+    def lender(self) -> Lender:
+        """What is lent on this connection; whoever lends there does it by this."""
         if self._lender is None:
             self._lender = Lender(self.connection)
         self.expect_open()

@@ -35,6 +35,11 @@ def document(time: int, xml: bytes = b"<a>k</a>", name: str | None = None) -> Do
     return Document("S", f"d{time}" if name is None else name, time, xml)
 
 
+def position(engine: Engine) -> int:
+    """Return the position of the last match."""
+    return int(numbers(engine, "SELECT max(position) FROM state.result")[0])
+
+
 def numbers(engine: Engine, query: str) -> list[Any]:
     """Return the only column of an answer."""
     return list(engine.sql(query).column(0).to_pylist())
@@ -559,3 +564,24 @@ def test_a_failed_push_forgets_nothing() -> None:
         with pytest.raises(Exception, match="line 1"):
             engine.push([document(1000), bad], strict=True)
         assert (texts(engine), told(engine), list(engine.matches())) == before
+
+
+def test_windows_and_retention_do_not_take_what_the_other_one_keeps() -> None:
+    """Windows let go of witnesses, retention of results and texts, many at once in one push."""
+    windows = {b"a": 10, b"c": 500}
+    joins = (f"S//{n}->x FOLLOWED BY{{x=y, {w}}} S//{n}->y" for n, w in (("a", 10), ("c", 500)))
+    with pushed(Retention(matches=200), *joins) as engine:
+        times: dict[bytes, list[int]] = {name: [] for name in windows}
+        for start in range(0, 2000, 100):
+            batch, expected = [], []
+            for time in range(start, start + 100, 5):
+                name = b"c" if time % 15 == 0 else b"a"
+                batch.append(document(time, b"<%b>k</%b>" % (name, name)))
+                expected += [(one, time) for one in times[name] if time - one <= windows[name]]
+                times[name].append(time)
+            found = [tuple(int(d[1:]) for d in match.documents) for match in engine.push(batch)]
+            assert sorted(found) == sorted(expected)
+            needed = {f"d{one}" for n, w in windows.items() for one in times[n] if time - one < w}
+            assert needed <= set(numbers(engine, "SELECT docid FROM R_bin"))
+        (kept,) = numbers(engine, "SELECT count(*) FROM state.result")
+        assert 0 < kept < position(engine) // 4

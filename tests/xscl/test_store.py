@@ -477,6 +477,15 @@ def opens_and_tells(path: Path) -> bool:
     return True
 
 
+@pytest.mark.parametrize("size", [0, 1 << 40])
+def test_an_open_store_has_one_thread_large_or_small(
+    path: Path, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(store_module, "READ_WHOLE", size)
+    with closing(Store(path)) as store:
+        assert store.fetch("SELECT current_setting('threads')") == [(1,)]
+
+
 def test_what_was_committed_stays_if_the_mark_cannot_be_written(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

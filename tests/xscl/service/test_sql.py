@@ -515,8 +515,8 @@ def _nurseries() -> list[str]:
 
 
 def _children(pid: int) -> list[str]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return [child for task in tasks for child in (task / "children").read_text().split()]
+    tasks = (f"{pid}/task/{task}" for task in os.listdir(f"/proc/{pid}/task"))
+    return [child.decode() for task in tasks for child in _said(task, "children").split()]
 
 
 def _opened_by(pid: str) -> set[str] | None:
