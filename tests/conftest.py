@@ -55,8 +55,8 @@ WHOLE_MODULES = ("/xscl/service/", "/xscl/page/", "/xscl/usersql/", "/test_cli_r
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Have one process more than cores: many tests wait for processes, disks and sockets."""
-    return (os.cpu_count() or 1) + 1
+    """Have two processes more than cores: many tests wait for processes, disks and sockets."""
+    return (os.cpu_count() or 1) + 2
 
 
 @pytest.hookimpl(optionalhook=True)
