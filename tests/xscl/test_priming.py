@@ -50,7 +50,7 @@ def delivered(engine: Engine, name: str) -> set[tuple[object, ...]]:
     return {(match.id, match.t0, match.t1, match.xml()) for match in found}
 
 
-@examples(4)
+@examples(8)
 @given(
     histories(),
     st.sampled_from(QUERIES),

@@ -441,8 +441,13 @@ FAULTS: tuple[tuple[Kind, Callable[[Query], Query]], ...] = (
 
 
 USUAL_FAULTS = (
-    *(("JOIN", _narrower), ("FOLLOWED BY", _joined), ("NOT FOLLOWED BY", _narrower)),
-    *(("NEXT", _edge), ("NEXT NEXT", _inner_first), ("FOLD", _on_and_on)),
+    *(
+        ("JOIN", _narrower),
+        ("FOLLOWED BY", _joined),
+        ("FOLLOWED BY", _sides),
+        ("NOT FOLLOWED BY", _narrower),
+    ),
+    *(("NEXT", _edge), ("NEXT", _dropped), ("NEXT NEXT", _inner_first), ("FOLD", _on_and_on)),
 )
 
 
