@@ -296,9 +296,9 @@ class Forgetting:
         most = self.retention.rows
         ((rows,),) = self._store.fetch(f"SELECT count(*) FROM {table}")
         if rows > most + most // PART:
-            newest = f"SELECT rowid FROM {table} ORDER BY rowid DESC LIMIT {most}"
-            ((first,),) = self._store.fetch(f"SELECT min(rowid) FROM ({newest})")
-            self._store.fetch(f"DELETE FROM {table} WHERE rowid < ?", [first])
+            old = f"SELECT rowid FROM {table} ORDER BY rowid DESC OFFSET {most}"
+            ((last,),) = self._store.fetch(f"SELECT max(rowid) FROM ({old})")
+            self._store.fetch(f"DELETE FROM {table} WHERE rowid <= ?", [last])
 
     # -- What operators over time hold -----------------------------------------------------
 

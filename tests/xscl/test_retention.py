@@ -35,11 +35,6 @@ def document(time: int, xml: bytes = b"<a>k</a>", name: str | None = None) -> Do
     return Document("S", f"d{time}" if name is None else name, time, xml)
 
 
-def position(engine: Engine) -> int:
-    """Return the position of the last match."""
-    return int(numbers(engine, "SELECT max(position) FROM state.result")[0])
-
-
 def numbers(engine: Engine, query: str) -> list[Any]:
     """Return the only column of an answer."""
     return list(engine.sql(query).column(0).to_pylist())
@@ -439,25 +434,26 @@ def test_texts_of_the_history_keep_their_documents() -> None:
 # -- Other tables --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("most", [16, 0])
 def test_rejected_and_late_documents_are_kept_up_to_a_number(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(forgetting, "BOUNDED", 1)
-    with Engine(retention=Retention(rows=16)) as engine:
+    with Engine(retention=Retention(rows=most)) as engine:
         engine.subscribe("next", "S//a->x NEXT{x=y} S//b->y")
         engine.push(document(1000))
         for time in range(0, 40, 2):
             names = [f"bad{time}", f"bad{time + 1}"]
             bad_ones = [document(time, b"<a", name) for name in names]
             engine.push([*bad_ones, document(time), document(time + 1)])
-            assert size(engine, "late") <= 18
-            assert size(engine, "rejected") <= 18
+            assert size(engine, "late") <= most + most // 8
+            assert size(engine, "rejected") <= most + most // 8
         bad = numbers(engine, "SELECT id FROM rejected")
         assert bad == [f"bad{t}" for t in range(40 - len(bad), 40)]
-        assert len(bad) >= 16
+        assert len(bad) >= most
         late = numbers(engine, "SELECT doc FROM state.late")
         assert late == sorted(late)
-        assert len(late) >= 16
+        assert len(late) >= most
 
 
 def test_everything_returns_to_a_steady_size(
@@ -583,5 +579,5 @@ def test_windows_and_retention_do_not_take_what_the_other_one_keeps() -> None:
             assert sorted(found) == sorted(expected)
             needed = {f"d{one}" for n, w in windows.items() for one in times[n] if time - one < w}
             assert needed <= set(numbers(engine, "SELECT docid FROM R_bin"))
-        (kept,) = numbers(engine, "SELECT count(*) FROM state.result")
-        assert 0 < kept < position(engine) // 4
+        positions = numbers(engine, "SELECT position FROM state.result")
+        assert 0 < len(positions) < max(positions) // 4
