@@ -17,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -172,6 +173,10 @@ class _Process:
             while (one := self._waiting.get()) is not None:
                 message, answer = one
                 answer.set_result(self._answer(message) if self.is_alive else None)
+            with suppress(
+                BrokenPipeError
+            ):  # a message that one who died did not take is still there
+                self._process.stdin.close()
 
     def _answer(self, message: Message) -> Any:
         try:

@@ -52,6 +52,11 @@ class Watched(Workers):
             assert process._last is not None
             process._last.result(60)
 
+    def await_end(self) -> None:
+        """Return when every process has ended."""
+        for process in self._processes:
+            process._process.wait(60)
+
     @property
     def numbers(self) -> list[int]:
         return [process._process.pid for process in self._processes]
@@ -113,13 +118,18 @@ def test_matches_and_refusals_are_the_same_as_without(
     assert engine.sql(refused).num_rows
 
 
-def test_a_process_that_dies_is_replaced(engine: Engine, alone: Engine, workers: Watched) -> None:
+@pytest.mark.parametrize("is_gone", [False, True])  # when it is asked next
+def test_a_process_that_dies_is_replaced(
+    engine: Engine, alone: Engine, workers: Watched, is_gone: bool
+) -> None:
     for one in (engine, alone):
         one.subscribe(*QUERIES[0])
     same(engine, alone, 0)
     workers.await_all()
     (first,) = workers.numbers
     os.kill(first, signal.SIGKILL)
+    if is_gone:
+        workers.await_end()
     assert same(engine, alone, 50)
     assert same(engine, alone, 100)
     workers.await_all()
