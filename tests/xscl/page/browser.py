@@ -7,13 +7,16 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import resources
-from typing import Any
+from typing import Any, TypeVar
 
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
+
+T = TypeVar("T")
 
 PROGRAMS = ("chromium", "chromedriver")
 PATIENCE = 30.0
@@ -75,8 +78,7 @@ class Browser:
 
     def one(self, selector: str) -> WebElement:
         """Return the first element of a selector, as soon as there is one."""
-        self.until(lambda: self.all(selector))
-        return self.all(selector)[0]
+        return self.until(lambda: self.all(selector))[0]
 
     def all(self, selector: str) -> list[WebElement]:
         return self.chrome.find_elements(By.CSS_SELECTOR, selector)
@@ -86,15 +88,21 @@ class Browser:
         return bool(self.all("#live.live-on"))
 
     def text(self, selector: str = "main") -> str:
-        return self.one(selector).text
+        return self.until(lambda: [self.one(selector).text])[0]
 
-    def until(self, check: Callable[[], object]) -> None:
-        """Return when something has come true."""
-        self.wait(check, PATIENCE)
+    def until(self, check: Callable[[], T]) -> T:
+        """Return what is asked for when it has come true."""
+        return self.wait(check, PATIENCE)
 
-    def wait(self, check: Callable[[], object], seconds: float) -> None:
-        """Return when something has come true, which may take so many seconds."""
-        WebDriverWait(self.chrome, seconds, poll_frequency=0.05).until(lambda _: check())
+    def wait(self, check: Callable[[], T], seconds: float) -> T:
+        """Return what is asked for when it has come true, which may take so many seconds.
+
+        What it looks at may leave with its page meanwhile.
+        """
+        waiting = WebDriverWait(
+            self.chrome, seconds, 0.05, ignored_exceptions=[StaleElementReferenceException]
+        )
+        return waiting.until(lambda _: check())
 
     def press(self, *keys: str) -> None:
         """Press keys where the focus is."""

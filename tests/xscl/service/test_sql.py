@@ -25,6 +25,7 @@ from xscl.engine import Engine
 from xscl.home import Home
 from xscl.service.accounts import Accounts
 from xscl.service.tokens import Tokens
+from xscl.usersql import UserSql
 from xscl.usersql.examples import EXAMPLES
 from xscl.usersql.limits import Limits
 
@@ -110,6 +111,12 @@ def users(running: Running, tokens: tuple[Home, dict[str, str]]) -> Iterator[dic
     yield {name: Asker(client) for name, client in clients.items()}
     for client in clients.values():
         client.close()
+
+
+@pytest.fixture
+def usual_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have questions stopped as for users: elsewhere they have more time."""
+    monkeypatch.setattr(UserSql, "limits", property(lambda _: Limits()), raising=False)
 
 
 # -- What is answered ----------------------------------------------------------------------
@@ -338,6 +345,7 @@ def test_s6_no_setting_no_path_no_catalog(anybody: Asker, question: str) -> None
     assert "/tmp" not in done.text
 
 
+@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize(
     "question",
     [
@@ -354,6 +362,7 @@ def test_s7_what_takes_too_long_is_stopped(anybody: Asker, question: str) -> Non
     assert anybody.rows("SELECT 1") == [[1]]
 
 
+@pytest.mark.usefixtures("usual_limits")
 @pytest.mark.parametrize(
     "question",
     [
@@ -377,6 +386,7 @@ def test_s7_what_is_nested_deeply_does_no_harm(anybody: Asker, question: str) ->
     assert anybody.rows("SELECT 1") == [[1]]
 
 
+@pytest.mark.usefixtures("usual_limits")
 def test_s7_one_users_question_delays_nobody_else(users: dict[str, Asker]) -> None:
     endless = "SELECT sleep_ms(60000)"
     with ThreadPoolExecutor(8) as threads:
@@ -411,6 +421,7 @@ def test_s9_bytes_are_capped(anybody: Asker, form: str) -> None:
     assert cut is True
 
 
+@pytest.mark.usefixtures("usual_limits")
 def test_s9_one_huge_value_and_too_many_columns(anybody: Asker) -> None:
     assert anybody.code("SELECT repeat('x', 6000000)") == "sql_too_large"
     assert anybody.code("SELECT repeat('x', 200000000)") in _STOPPED
