@@ -105,11 +105,12 @@ class Shapes:
             return self._alone(source)
         shape, constants = found
         with self._lock:
-            if shape not in self._shapes:
+            try:
+                known = self._shapes.pop(shape)
+            except KeyError:
                 whole = self._alone(source)
                 self._keep(shape, First(constants, whole))
                 return whole
-            known = self._shapes.pop(shape)
             if isinstance(known, First):
                 known = self._learnt(shape, known.constants, known.query)
             self._keep(shape, known)

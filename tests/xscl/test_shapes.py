@@ -115,6 +115,26 @@ def test_queries_of_the_whole_language_are_made_from_shapes(case: Case) -> None:
         assert shapes.prepare(query) == registrable(compile_query(query))
 
 
+TOKENS = (
+    *("a", "Q", "x1", "1", "5", ".", " ", "\n", "=", "<", ">", ",", "+", "*", "-", "->", "[./"),
+    *('"', '"k"', '"= 5]"', '""', "]", ")", "(", "}", "{", "and", "or", "&", "/", "$", ":", "\0"),
+    *('="k"]', '< "m")', "= 5]", "*2 +", ', "n")'),
+)
+
+
+@examples(200)
+@given(st.lists(st.sampled_from(TOKENS), max_size=25).map("".join))
+def test_what_hides_nothing_is_split_like_any_other_text(text: str) -> None:
+    """A comment at the end has the text read with all that may hide something."""
+    whole, hidden = split(text), split(f"{text}|--")
+    assert whole is not None
+    assert hidden is not None
+    event(f"{min(len(whole[1]), 3)} constants")
+    *pieces, last = hidden[0].pieces
+    assert last.endswith("|--")
+    assert whole == (hidden[0]._replace(pieces=(*pieces, last[:-3])), hidden[1])
+
+
 def test_a_shape_is_compiled_with_its_second_query() -> None:
     compiled: list[str] = []
 

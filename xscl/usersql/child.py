@@ -52,11 +52,12 @@ def answer(connection: duckdb.DuckDBPyConnection, channel: socket.socket, snapsh
         head["seconds"] = round(time.monotonic() - began, 4)
     except Refused as error:
         head, body = {"error": as_data(error)}, b""
-    except (MemoryError, pa.ArrowMemoryError):
-        refused = TooLarge("the question needs more memory than there is for one")
-        head, body = {"error": as_data(refused)}, b""
-    except Exception as error:  # a fault of ours: the service tells its log
-        head, body = {"failed": f"{type(error).__name__}: {error}"}, b""
+    except Exception as error:
+        if isinstance(error, MemoryError) or "Out of Memory" in str(error):  # as Arrow passes it on
+            refused = TooLarge("the question needs more memory than there is for one")
+            head, body = {"error": as_data(refused)}, b""
+        else:  # a fault of ours: the service tells its log
+            head, body = {"failed": f"{type(error).__name__}: {error}"}, b""
     channel.sendall(json.dumps(head).encode() + b"\n" + body)
     channel.shutdown(socket.SHUT_WR)
 

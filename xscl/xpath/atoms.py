@@ -112,15 +112,24 @@ def is_plain(path: Path) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _spelled(path: Path) -> str:
-    return unparse(Exists(path))
+def _question(
+    kind: Kind, path: Path = _HERE, first: bool = False, numeric: bool = False
+) -> Question:
+    """Return a question, the same object for all who ask it."""
+    return Question(kind, path, first, numeric)
+
+
+@lru_cache(maxsize=4096)
+def _rank(asked: Question) -> tuple[int, str, str, bool, bool]:
+    path = unparse(Exists(asked.path))
+    return _RANKS[asked.kind], asked.kind, path, asked.first, asked.numeric
 
 
 def _order(atom: Atom) -> Order:
-    asked = atom.question
-    path = _spelled(asked.path)
-    rank = _LAST if atom.constant in ("*", "@*") else _RANKS[asked.kind]
-    return rank, asked.kind, path, asked.first, asked.numeric, atom.constant
+    rank = _rank(atom.question)
+    if atom.constant in ("*", "@*"):
+        return _LAST, *rank[1:], atom.constant
+    return *rank, atom.constant
 
 
 def _blunt(lookup: Lookup) -> Order:
@@ -148,7 +157,7 @@ def plan(conditions: tuple[Condition, ...]) -> Plan:
 
 
 def _simple(conditions: tuple[Condition, ...]) -> Plan | None:
-    """Return how conditions of one atom each are looked up, if none of these bounds a number.
+    """Return how conditions of one atom each are looked up, if at most one bounds a number.
 
     Most are like that.  There are many sets of few conditions, so what is known of each is
     remembered.
@@ -157,14 +166,16 @@ def _simple(conditions: tuple[Condition, ...]) -> Plan | None:
         only = _alone(conditions[0])
         return None if only is None else (only[1],)
     found = {}
+    bounds = 0
     for number, condition in enumerate(conditions):
         known = _alone(condition)
-        if known is None or known[1].atoms[0].question.numeric:
+        if known is None:
             return None
         order, lookup = known
+        bounds += lookup.atoms[0].question.numeric
         found[order] = Lookup(lookup.atoms, (number,)) if lookup.proves else lookup
-    if len(found) < len(conditions):
-        return None  # some demand the same
+    if bounds > 1 or len(found) < len(conditions):
+        return None  # there may be an interval, or some demand the same
     return tuple([found[order] for order in sorted(found)])
 
 
@@ -217,16 +228,16 @@ def demanded(condition: Condition) -> Demand:
     match condition:
         case Compare(path, "=", value):
             kind: Kind = "=" if isinstance(value, str) else "number"
-            return Demand((Atom(Question(kind, path), value),), proof=True)
+            return Demand((Atom(_question(kind, path), value),), proof=True)
         case Compare(path, ("<" | "<=" | ">" | ">=") as operator, value):
             numeric = not isinstance(value, str)
-            return Demand((Atom(Question(operator, path, numeric=numeric), value),), proof=True)
+            return Demand((Atom(_question(operator, path, numeric=numeric), value),), proof=True)
         case Compare(path, _, _):
             return Demand(demanded(Exists(path)).atoms, proof=False)
         case TextMatch(_, _, ""):
             return Demand((), proof=True)
         case TextMatch(function, path, value):
-            return Demand((Atom(Question(function, path, first=True), value),), proof=True)
+            return Demand((Atom(_question(function, path, first=True), value),), proof=True)
         case Exists(path):
             return _exists(path)
         case And(parts):
@@ -242,9 +253,9 @@ def _exists(path: Path) -> Demand:
         return Demand((), proof=path.text is None)
     first = path.steps[0]
     kind: Kind = "below" if first.descendant else "child"
-    name = Atom(Question(kind), key_of(first.attribute, first.test))
+    name = Atom(_question(kind), key_of(first.attribute, first.test))
     further = (key_of(step.attribute, step.test) for step in path.steps[1:])
-    names = name, *(Atom(Question("below"), key) for key in further)
+    names = name, *(Atom(_question("below"), key) for key in further)
     inner = tuple(_inner(path.steps))
     given = [step.conditions for step in path.steps if step.conditions]
     if not given:

@@ -181,6 +181,8 @@ def _grown(questions: Questions, many: list[Candidate[O]], depth: int) -> Index[
 def _left(owner: Owner, planned: Plan, depth: int) -> tuple[Condition, ...]:
     """Return the conditions that the first atoms of a plan do not prove."""
     proved = {number for lookup in planned[:depth] for number in lookup.proves}
+    if len(proved) == len(owner.conditions):
+        return ()
     return tuple(c for number, c in enumerate(owner.conditions) if number not in proved)
 
 

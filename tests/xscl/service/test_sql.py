@@ -421,7 +421,6 @@ def test_s9_bytes_are_capped(anybody: Asker, form: str) -> None:
     assert cut is True
 
 
-@pytest.mark.usefixtures("usual_limits")
 def test_s9_one_huge_value_and_too_many_columns(anybody: Asker) -> None:
     assert anybody.code("SELECT repeat('x', 6000000)") == "sql_too_large"
     assert anybody.code("SELECT repeat('x', 200000000)") in _STOPPED
