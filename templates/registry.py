@@ -18,7 +18,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import duckdb
 import numpy as np
@@ -51,8 +51,7 @@ Variable: TypeAlias = tuple[int, str]
 """The number and the definition of a variable."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """Where a join was put: its row in R_T, and which of its nodes takes each position."""
 
     template: int

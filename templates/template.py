@@ -76,7 +76,7 @@ def embedding(
     matters, so what was found for one order is remembered.
     """
     places = {variable: place for place, variable in enumerate(sorted(set(variables)))}
-    return _embedding(template, minor, tuple(places[variable] for variable in variables), ties)
+    return _embedding(template, minor, tuple(map(places.__getitem__, variables)), ties)
 
 
 @lru_cache(maxsize=65_536)

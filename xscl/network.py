@@ -285,10 +285,12 @@ class Network:
 
     def ask(self, pairs: Sequence[Pair]) -> None:
         """Have the bindings of pairs of variables found."""
+        of_documents = []
         for pair in pairs:
             if is_leaf(pair):
                 self._leaves.add(pair)
-        of_documents = [pair for pair in pairs if not is_leaf(pair)]
+            else:
+                of_documents.append(pair)
         ask(self.automaton, of_documents)
         self.changes.asked(of_documents)
 

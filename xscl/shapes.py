@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from templates.joingraph import JoinGraph
 from xscl.compile import CompiledJoin, CompiledQuery, JoinedParts, Witnessed, too_deep
@@ -27,6 +27,7 @@ from xscl.language.constants import Constant, Shape, filler, marks, split
 from xscl.language.limits import refuse_characters
 from xscl.outline import Outline, outline
 
+T = TypeVar("T")
 Variable = tuple[int, str]
 
 
@@ -168,7 +169,7 @@ def plain(compiled: CompiledQuery) -> Plain | None:
             return None
     shape = PlainShape(
         tuple(compiled.normal.blocks[component].stream for component in sides),
-        join.reduced,
+        _same(join.reduced),
         join.operator or "FOLLOWED BY",
         join.window,
         join.apart,
@@ -191,6 +192,6 @@ def _outputs(
 
 
 @lru_cache(maxsize=MOST)
-def _same(shape: PlainShape) -> PlainShape:
-    """Return one object for equal shapes."""
-    return shape
+def _same(part: T) -> T:
+    """Return one object for equal parts of queries."""
+    return part

@@ -210,13 +210,17 @@ class Streams:
 
     def lateness(self, stream: str) -> int:
         """Return a stream's lateness; a published one has the largest of its inputs."""
+        own = self._latenesses.get(stream, 0)
+        publishers = self._subscriptions.publishers(stream)
+        if not publishers:
+            return own
         inputs = [
             self.latest(publisher.reads)
             if publisher.relational
             else max(self.lateness(read) + time for read, time in self._delays(publisher.query))
-            for publisher in self._subscriptions.publishers(stream)
+            for publisher in publishers
         ]
-        return max([*inputs, self._latenesses.get(stream, 0)])
+        return max(own, *inputs)
 
     def latest(self, streams: Iterable[str]) -> int:
         """Return the largest lateness of some streams."""

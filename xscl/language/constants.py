@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import fields, is_dataclass
-from functools import lru_cache
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
@@ -27,9 +26,6 @@ Fill: TypeAlias = Callable[[Sequence[Constant]], Any]
 
 MOST = 64
 """Constants of one text; one with more has no shape."""
-
-SHORT = 5_000
-"""Characters of a text whose shape is remembered for a while."""
 
 _MARK = "\ue000"
 _BETWEEN = "\0"
@@ -75,16 +71,6 @@ class Shape(NamedTuple):
 
 def split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
     """Return the shape of a text and its different constants; None if it can have none."""
-    return _remembered(text) if len(text) <= SHORT else _split(text)
-
-
-@lru_cache(maxsize=1_000)
-def _remembered(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
-    """Return what `split` does: whoever registers a query asks several times."""
-    return _split(text)
-
-
-def _split(text: str) -> tuple[Shape, tuple[Constant, ...]] | None:
     if _MARK in text:
         return None
     hidden = "'" in text or "--" in text or "Q{" in text
@@ -157,7 +143,7 @@ class _Fillers:
                 return self._constant(node)
             case tuple():
                 texts = all(isinstance(part, str) for part in node)
-                return self._of_texts(node) if texts else self._of_parts(node, tuple)
+                return self._of_texts(node) if texts else self._of_parts(node, _tuple)
             case Exists() | Compare() | TextMatch():
                 return _shared(self._of_fields(node))
             case _ if is_dataclass(node) and not isinstance(node, type):
@@ -190,13 +176,9 @@ class _Fillers:
         return _Filler(lambda constants: tuple(found.fill(constants).split(_BETWEEN)), found.places)
 
     def _of_fields(self, node: Any) -> _Filler | None:
-        made = type(node)
-        values = [getattr(node, field.name) for field in fields(node)]
-        return self._of_parts(values, lambda parts: made(*parts))
+        return self._of_parts([getattr(node, field.name) for field in fields(node)], type(node))
 
-    def _of_parts(
-        self, parts: Sequence[object], made: Callable[[list[object]], object]
-    ) -> _Filler | None:
+    def _of_parts(self, parts: Sequence[object], made: Callable[..., object]) -> _Filler | None:
         found = [(at, self.of(part)) for at, part in enumerate(parts)]
         fills = tuple((at, each.fill) for at, each in found if each is not None)
         if not fills:
@@ -206,10 +188,19 @@ class _Fillers:
             values = list(parts)
             for at, fill in fills:
                 values[at] = fill(constants)
-            return made(values)
+            return made(*values)
 
+        def filled_once(constants: Sequence[Constant]) -> object:
+            return made(*before, only(constants), *after)
+
+        at, only = fills[0]
+        before, after = tuple(parts[:at]), tuple(parts[at + 1 :])
         places = (each.places for _, each in found if each is not None)
-        return _Filler(filled, frozenset().union(*places))
+        return _Filler(filled_once if len(fills) == 1 else filled, frozenset().union(*places))
+
+
+def _tuple(*parts: object) -> tuple[object, ...]:
+    return parts
 
 
 def _printed(constant: Constant) -> str:

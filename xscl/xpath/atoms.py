@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal, TypeAlias, assert_never
+from typing import Literal, NamedTuple, TypeAlias, assert_never
 
 from xscl.language.shortest import below
 from xscl.language.syntax import (
@@ -73,24 +73,21 @@ class Question:
         return self.kind in ("<", "<=", ">", ">=", "interval")
 
 
-@dataclass(frozen=True, slots=True)
-class Atom:
+class Atom(NamedTuple):
     """A question and the constant that the answer has to suit."""
 
     question: Question
     constant: Constant
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(NamedTuple):
     """Atoms without which a condition does not hold; with `proof`, it holds if they do."""
 
     atoms: tuple[Atom, ...]
     proof: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(NamedTuple):
     """Atoms one of which holds if some conditions do; `proves` are those that any of them proves.
 
     Conditions are meant by their numbers.

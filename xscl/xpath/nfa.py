@@ -111,9 +111,7 @@ class Automaton:
         derived: Operand | None,
         alone: bool,
     ) -> None:
-        path = lower.path_from(upper)
-        distance = None if any(place.state.step.descendant for place in path) else len(path)
-        entry = Entry(pair, upper, lower, distance, valued, derived, alone)
+        entry = Entry(pair, upper, lower, lower.distance(upper), valued, derived, alone)
         self._entries[pair] = entry
         lower.entries += (entry,)
         self._changes += 1

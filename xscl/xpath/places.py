@@ -8,7 +8,8 @@ a node is found by an index of their conditions (`xscl.xpath.index`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 from xscl.language.syntax import Condition, Operand, Step
 from xscl.xpath.index import Index
@@ -146,6 +147,18 @@ class Place:
             self.bundle = Bundle()
         return self.bundle
 
+    def distance(self, ancestor: Place) -> int | None:
+        """Return the number of steps from an ancestor to here; None if one of them is `//`."""
+        steps = 0
+        place = self
+        while place is not ancestor:
+            if place.state.step.descendant:
+                return None
+            assert place.parent is not None, "the first variable of a pair is above the second"
+            place = place.parent
+            steps += 1
+        return steps
+
     def path_from(self, ancestor: Place) -> tuple[Place, ...]:
         """Return the places from this one up to, and without, an ancestor."""
         path: list[Place] = []
@@ -170,8 +183,7 @@ class Spot:
         self.valued: Index[Place] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A pair of variables whose bindings are wanted.
 
     `distance` is the number of steps between the two where none is `//`, so
