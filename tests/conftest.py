@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,21 +75,6 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next(shared, nodeid)
 
     return Scheduling(config, log)
-
-
-PATIENT = 15.0
-"""Seconds that a user's question may take beside other tests; for users it is two."""
-
-
-@pytest.fixture(scope="session", autouse=True)
-def patient_questions() -> Iterator[None]:
-    """Have users' questions answered on a busy machine; tests of what stops them say so."""
-    from xscl.usersql import asking
-    from xscl.usersql.limits import Limits
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asking, "Limits", partial(Limits, seconds=PATIENT))
-        yield
 
 
 @pytest.fixture(scope="session")

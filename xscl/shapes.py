@@ -95,7 +95,7 @@ class Shapes:
     def __init__(self, compile_: Callable[[str], CompiledQuery], most: int = MOST) -> None:
         self._compile = compile_
         self._most = most
-        self._shapes: dict[Shape, First | Fill | None] = {}  # that of the longest ago first
+        self._shapes: dict[Shape, First | Fill] = {}  # that of the longest ago first
         self._lock = threading.Lock()
 
     def prepare(self, source: str) -> Registrable:
@@ -106,23 +106,20 @@ class Shapes:
             return self._alone(source)
         shape, constants = found
         with self._lock:
-            try:
-                known = self._shapes.pop(shape)
-            except KeyError:
+            known = self._shapes.pop(shape, None)
+            if known is None:
                 whole = self._alone(source)
                 self._keep(shape, First(constants, whole))
                 return whole
             if isinstance(known, First):
                 known = self._learnt(shape, known.constants, known.query)
             self._keep(shape, known)
-        if known is None:
-            return self._alone(source)
         try:
             return known((*constants, source))
         except RecursionError:
             raise too_deep(source) from None
 
-    def _keep(self, shape: Shape, learnt: First | Fill | None) -> None:
+    def _keep(self, shape: Shape, learnt: First | Fill) -> None:
         """Keep what is known of a shape; the one that was asked for longest ago leaves."""
         if len(self._shapes) >= self._most:
             del self._shapes[next(iter(self._shapes))]
@@ -131,10 +128,8 @@ class Shapes:
     def _alone(self, source: str) -> Registrable:
         return registrable(self._compile(source))
 
-    def _learnt(
-        self, shape: Shape, constants: Sequence[Constant], whole: Registrable
-    ) -> Fill | None:
-        """Return what makes the queries of a shape, if nothing else depends on constants."""
+    def _learnt(self, shape: Shape, constants: Sequence[Constant], whole: Registrable) -> Fill:
+        """Return what makes the queries of a shape; if more depends on constants, one by one."""
         whole = replace(whole, source=_SOURCE)
         first, last = ((*marks(shape, first=first), _SOURCE) for first in (True, False))
         if not constants:
@@ -147,8 +142,13 @@ class Shapes:
             fill = filler(one, first, printed=True)
             same = fill(last) == other and fill((*constants, _SOURCE)) == whole
         except (XsclError, RecursionError):
-            return None
-        return fill if same else None
+            return self._by_itself
+        return fill if same else self._by_itself
+
+    def _by_itself(self, given: Sequence[Constant]) -> Registrable:
+        *_, source = given
+        assert isinstance(source, str)
+        return self._alone(source)
 
 
 def registrable(compiled: CompiledQuery) -> Registrable:
@@ -167,9 +167,10 @@ def plain(compiled: CompiledQuery) -> Plain | None:
             sides = (left, right)
         case _:
             return None
+    reduced: JoinGraph = _same(join.reduced)
     shape = PlainShape(
         tuple(compiled.normal.blocks[component].stream for component in sides),
-        _same(join.reduced),
+        reduced,
         join.operator or "FOLLOWED BY",
         join.window,
         join.apart,

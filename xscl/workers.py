@@ -173,9 +173,7 @@ class _Process:
             while (one := self._waiting.get()) is not None:
                 message, answer = one
                 answer.set_result(self._answer(message) if self.is_alive else None)
-            with suppress(
-                BrokenPipeError
-            ):  # a message that one who died did not take is still there
+            with suppress(BrokenPipeError):  # what one who died did not take is still there
                 self._process.stdin.close()
 
     def _answer(self, message: Message) -> Any:

@@ -122,17 +122,29 @@ TOKENS = (
 )
 
 
-@examples(200)
-@given(st.lists(st.sampled_from(TOKENS), max_size=25).map("".join))
-def test_what_hides_nothing_is_split_like_any_other_text(text: str) -> None:
+def test_what_hides_nothing_is_split_like_any_other_text() -> None:
     """A comment at the end has the text read with all that may hide something."""
-    whole, hidden = split(text), split(f"{text}|--")
-    assert whole is not None
-    assert hidden is not None
-    event(f"{min(len(whole[1]), 3)} constants")
-    *pieces, last = hidden[0].pieces
-    assert last.endswith("|--")
-    assert whole == (hidden[0]._replace(pieces=(*pieces, last[:-3])), hidden[1])
+    seen = [0, 0]
+
+    @examples(200)
+    @given(st.lists(st.sampled_from(TOKENS), max_size=25).map("".join))
+    def check(text: str) -> None:
+        whole, hidden = split(text), split(f"{text}|--")
+        assert whole is not None
+        assert hidden is not None
+        seen[len(whole[1]) > 0] += 1
+        *pieces, last = hidden[0].pieces
+        assert last.endswith("|--")
+        assert whole == (hidden[0]._replace(pieces=(*pieces, last[:-3])), hidden[1])
+
+    check()
+    assert seen[True] * 3 > sum(seen), "a third has constants"
+
+
+def test_what_is_refused_is_refused_for_its_own_reason() -> None:
+    with pytest.raises(QueryError) as refused:
+        Shapes(compile_query).prepare("S//a->x JOIN{x = zz, 3} S//a->y")
+    assert refused.value.__context__ is None
 
 
 def test_a_shape_is_compiled_with_its_second_query() -> None:

@@ -28,13 +28,12 @@ MOST = 64
 """Constants of one text; one with more has no shape."""
 
 _MARK = "\ue000"
-_BETWEEN = "\0"
 SHARED = 20_000
 """Conditions of one form that are shared, before sharing begins anew."""
 
 _CONSTANT = r"""
-    (?: (?<=[<>=,]) \s* (?: "(?P<double>[^\x00-\x20"'{}&<][^\x00"'{}&<]*|)"
-                         | '(?P<single>[^\x00-\x20"'{}&<][^\x00"'{}&<]*|)' )
+    (?: (?<=[<>=,]) \s* (?: "(?P<double>[^\x00-\x20"'{}&<][^"'{}&<]*|)"
+                         | '(?P<single>[^\x00-\x20"'{}&<][^"'{}&<]*|)' )
       | (?<=[<>=+*]) \s* (?P<number>\d{1,15}(?:\.\d{1,15})?) )
     (?= \s* (?: [\]),}+*-] | (?i:and|or|div|mod|as)\b ) )"""
 _TOKEN = re.compile(
@@ -142,8 +141,7 @@ class _Fillers:
             case str() | float():
                 return self._constant(node)
             case tuple():
-                texts = all(isinstance(part, str) for part in node)
-                return self._of_texts(node) if texts else self._of_parts(node, _tuple)
+                return self._of_parts(node, _tuple)
             case Exists() | Compare() | TextMatch():
                 return _shared(self._of_fields(node))
             case _ if is_dataclass(node) and not isinstance(node, type):
@@ -167,13 +165,6 @@ class _Fillers:
             lambda constants: pattern % tuple([_printed(constants[at]) for at in places]),
             frozenset(places),
         )
-
-    def _of_texts(self, texts: Sequence[str]) -> _Filler | None:
-        """Return how to make some texts: all at once, joined by what no constant has."""
-        found = self._constant(_BETWEEN.join(texts))
-        if found is None:
-            return None
-        return _Filler(lambda constants: tuple(found.fill(constants).split(_BETWEEN)), found.places)
 
     def _of_fields(self, node: Any) -> _Filler | None:
         return self._of_parts([getattr(node, field.name) for field in fields(node)], type(node))

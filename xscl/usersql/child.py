@@ -37,6 +37,7 @@ BEGUN = b"+"
 _BATCH = 256  # rows
 _DESCRIBED = 20  # templates whose relations are listed with their columns
 _NICE = 10
+_NO_MEMORY = "the question needs more memory than there is for one"
 _CLONE_NEWNET, _CLONE_NEWUSER = 0x40000000, 0x10000000
 
 
@@ -52,12 +53,10 @@ def answer(connection: duckdb.DuckDBPyConnection, channel: socket.socket, snapsh
         head["seconds"] = round(time.monotonic() - began, 4)
     except Refused as error:
         head, body = {"error": as_data(error)}, b""
-    except Exception as error:
-        if isinstance(error, MemoryError) or "Out of Memory" in str(error):  # as Arrow passes it on
-            refused = TooLarge("the question needs more memory than there is for one")
-            head, body = {"error": as_data(refused)}, b""
-        else:  # a fault of ours: the service tells its log
-            head, body = {"failed": f"{type(error).__name__}: {error}"}, b""
+    except MemoryError:
+        head, body = {"error": as_data(TooLarge(_NO_MEMORY))}, b""
+    except Exception as error:  # a fault of ours: the service tells its log
+        head, body = {"failed": f"{type(error).__name__}: {error}"}, b""
     channel.sendall(json.dumps(head).encode() + b"\n" + body)
     channel.shutdown(socket.SHUT_WR)
 
@@ -110,7 +109,7 @@ def _answered(
     connection.execute("SET lock_configuration = true")
     try:
         return _run(connection, question, form, int(request["rows"]), limits)
-    except duckdb.Error as error:
+    except (duckdb.Error, OSError) as error:  # the latter of rows on their way through Arrow
         raise _told(question, error) from None
 
 
@@ -261,12 +260,12 @@ def _run(
     return head, written.body(reader.schema)
 
 
-def _told(question: str, error: duckdb.Error) -> Refused:
+def _told(question: str, error: duckdb.Error | OSError) -> Refused:
     """Return what the asker is told of an error of DuckDB."""
     lines = str(error).splitlines() or [type(error).__name__]
     message = lines[0]
-    if isinstance(error, duckdb.OutOfMemoryException):
-        return TooLarge("the question needs more memory than there is for one")
+    if message.startswith("Out of Memory Error"):
+        return TooLarge(_NO_MEMORY)
     if "xpression depth" in message or "recursion" in message.lower():
         return TooLarge("the question is nested too deeply")
     message = message.removeprefix("Error: ")

@@ -211,7 +211,7 @@ def _intervals(single: dict[Atom, tuple[int, ...]]) -> list[Lookup]:
             if -FARTHEST < low <= high < FARTHEST:
                 interval = Interval(low, low_open, high, not high_closed)
                 proves = tuple(n for atom in (*lower, *upper) for n in single.pop(atom))
-                made.append(Lookup((Atom(Question("interval", path), interval),), proves))
+                made.append(Lookup((Atom(_question("interval", path), interval),), proves))
     return made
 
 
@@ -276,5 +276,6 @@ def _lifted(steps: tuple[Step, ...], atoms: Iterable[Atom]) -> Iterator[Atom]:
         question = atom.question
         if question.kind in ("child", "below") or (question.first and question.path != _HERE):
             continue
-        longer = replace(question, path=below(steps, question.path), first=False)
+        path = below(steps, question.path)
+        longer = _question(question.kind, path, numeric=question.numeric)
         yield Atom(longer, atom.constant)

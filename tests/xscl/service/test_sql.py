@@ -433,6 +433,15 @@ def test_s9_one_huge_value_and_too_many_columns(anybody: Asker) -> None:
 _STOPPED = {"sql_too_large", "sql_timeout"}
 
 
+@pytest.mark.parametrize("text", ["oops", "Out of Memory"])
+def test_what_is_wrong_with_a_later_row_is_told(anybody: Asker, text: str) -> None:
+    """Rows are on their way by then."""
+    late = f"SELECT (CASE WHEN range < 5000 THEN '1' ELSE '{text}' END)::INTEGER FROM range(6000)"
+    done = anybody.post(late, rows=10_000)
+    assert (done.status_code, done.json()["code"]) == (422, "sql"), done.text
+    assert f"Could not convert string '{text}'" in done.json()["detail"]
+
+
 def test_s9_whatever_a_value_is_the_json_is_valid(anybody: Asker) -> None:
     done = anybody.post(
         "SELECT 'nan'::DOUBLE, 'infinity'::FLOAT, '-infinity'::DOUBLE, 1.5::FLOAT,"

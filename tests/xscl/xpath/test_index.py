@@ -7,11 +7,14 @@ import math
 from random import Random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from lxml import etree
 
+from tests.examples import examples
 from xscl.language.parser import parse_block
 from xscl.language.syntax import Block, Condition
-from xscl.xpath import lineage, substrings, view, walk
+from xscl.xpath import atoms, lineage, substrings, view, walk
 from xscl.xpath.atoms import demanded, plan
 from xscl.xpath.intervals import Interval, Intervals
 from xscl.xpath.navigate import holds
@@ -73,6 +76,25 @@ def test_bounds_on_both_sides_are_one_interval() -> None:
     assert [atom.constant for atom in lookup.atoms] == [Interval(4.0, False, 9.0, True)]
     assert sorted(lookup.proves) == [0, 1, 2, 3]
     assert len(plan(conditions("[./p > 9][./p < 3]"))) == 2  # of two nodes, one may be each
+
+
+ONE_OF = (
+    *("[./p > {n}]", "[./p < {n}]", "[./p = {n}]", "[./q >= {n}]", "[./p != {n}]", "[./b]"),
+    *("[./c = '{n}']", "[contains(./t, '{n}')]", "[starts-with(./t, '{n}')]", "[./c = '*']"),
+    *("[./c = '{n}' or ./b]", "[./d/c[. = '{n}']]", "[not(./b)]", "[./p > 'k{n}']"),
+)
+
+
+@examples(100)
+@given(st.lists(st.tuples(st.sampled_from(ONE_OF), st.integers(0, 3)), min_size=1, max_size=4))
+def test_the_short_way_to_a_plan_leads_where_the_long_one_does(
+    parts: list[tuple[str, int]],
+) -> None:
+    asked = conditions("".join(form.format(n=number) for form, number in parts))
+    planned = plan(asked)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atoms, "_simple", lambda _: None)
+        assert planned == plan(asked)
 
 
 # -- What is tried -------------------------------------------------------------------------

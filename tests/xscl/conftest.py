@@ -1,0 +1,22 @@
+"""What tests of the service share: questions of users have more time than elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from xscl.usersql import asking
+from xscl.usersql.limits import Limits
+
+PATIENT = 15.0
+"""Seconds that a user's question may take beside other tests; for users it is two."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def patient_questions() -> Iterator[None]:
+    """Have users' questions answered on a busy machine; tests of what stops them say so."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asking, "Limits", partial(Limits, seconds=PATIENT))
+        yield
