@@ -25,7 +25,6 @@ Messages name no IP address and no credentials.
 from __future__ import annotations
 
 import asyncio
-import base64
 import functools
 import importlib.metadata
 import re
@@ -42,6 +41,7 @@ from feeds.body import Stop, read_body
 from feeds.connection import ask
 from feeds.discovery import discover, is_html
 from feeds.domains import domain_of
+from feeds.feedstate import FeedState, basic
 from feeds.times import parse_time
 
 REDIRECTS = 5
@@ -52,24 +52,6 @@ ACCEPT = (
     "application/atom+xml, application/rss+xml, application/rdf+xml, application/feed+json, "
     "application/xml;q=0.9, text/xml;q=0.9, application/json;q=0.8, */*;q=0.1"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class FeedState:
-    """What a poll must know of a feed; secrets are never shown.
-
-    `etag` and `last_modified` hold the bytes of the headers as Latin-1;
-    `validated_by` is the address that sent them.  `headers`, and user name and
-    password of `url`, belong to the origin of `given_for`, else to that of `url`.
-    """
-
-    url: str = field(repr=False)
-    etag: str | None = None
-    last_modified: str | None = None
-    validated_by: str = field(default="", repr=False)
-    unchanged: int = 0
-    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
-    given_for: str = field(default="", repr=False)
 
 
 Turn: TypeAlias = Callable[[str], AbstractAsyncContextManager[None]]
@@ -287,11 +269,6 @@ def _authorization(url: httpx.URL, state: FeedState) -> list[tuple[bytes, bytes]
         return []
     name, _, password = written.partition(b":")
     return [(b"Authorization", basic(unquote(name.decode()), unquote(password.decode())).encode())]
-
-
-def basic(name: str, password: str) -> str:
-    """The value of an `Authorization` header with a user name and a password."""
-    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode("ascii")
 
 
 def _is_at_home(url: httpx.URL, state: FeedState) -> bool:

@@ -13,23 +13,11 @@ that no row leaves the database only to be thrown away.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sqlglot import exp
 
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph
+from templates.queries import Base
 from templates.views import Views
-
-OPERATORS = {"FOLLOWED BY": 0, "JOIN": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """The names of the stored relations of one side: R_bin, R_doc and R_docTS."""
-
-    bindings: str
-    nodes: str
-    times: str
 
 
 def query_over_views(graph: JoinGraph, r_t: str, views: Views, *, apart: bool) -> str:

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from templates.columns import Column, Columns, Index, chosen, equal_rows, numbered, steps
-from templates.conjunctive import OPERATORS
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph
+from templates.relations import OPERATORS
 
 FOLLOWED_BY = OPERATORS["FOLLOWED BY"]
 

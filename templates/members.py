@@ -15,8 +15,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from templates.columns import Column, distinct
-from templates.conjunctive import OPERATORS
 from templates.registered import Registered
+from templates.relations import OPERATORS
 from templates.template import Template
 from templates.views import both
 

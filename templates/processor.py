@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeAlias
 
 import duckdb
@@ -28,12 +28,12 @@ from templates.columns import (
     distinct,
     together,
 )
-from templates.conjunctive import Base, filter_query, query_over_base, query_over_views
 from templates.inmemory import Touched, answers, filtered, several
 from templates.joingraph import LEFT, RIGHT, JoinGraph
 from templates.leaving import Leaving
 from templates.lending import Lender
 from templates.members import Members
+from templates.queries import Base, over_base, over_batch, over_views
 from templates.registry import Registry, r_t
 from templates.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
 from templates.valuejoins import Pass
@@ -237,7 +237,7 @@ class Processor:
                     found = filtered(graph, Touched(rows), _valued(bindings))
                     self._take(number, pa.table(dict(found)))
                     continue
-            self._evaluate(number, _filter_sql(graph, self._lend_touched(number, rows)))
+            self._evaluate(number, over_batch(graph, self._lend_touched(number, rows)))
 
     def _join(self, bindings: Columns, usable: Column, times: pa.Table) -> None:
         """Evaluate the templates with two sides (Algorithm 4, line 9), in one pass or two.
@@ -323,7 +323,7 @@ class Processor:
             for members, rows in touched:
                 number, apart = members.template.number, not members.together
                 lent = self._lend_touched(number, rows)
-                query = _views_sql(members.template.graph, lent, views, apart)
+                query = over_views(members.template.graph, lent, views, apart=apart)
                 self._evaluate(number, query)
 
     def _lend_touched(self, number: int, rows: Columns) -> str:
@@ -349,7 +349,7 @@ class Processor:
                 continue
             table = r_t(members.template.number)
             self._evaluate(
-                members.template.number, _base_sql(members.template.graph, table, *sides)
+                members.template.number, over_base(members.template.graph, table, *sides)
             )
 
     def _evaluate(self, template: int, query: str) -> None:
@@ -441,21 +441,6 @@ CREATE OR REPLACE TEMP VIEW batch_node AS
     SELECT DISTINCT doc, node2 AS node, key FROM batch_binding WHERE key IS NOT NULL;
 """
 """R_doc of compared nodes."""
-
-
-@lru_cache(maxsize=4096)
-def _views_sql(graph: JoinGraph, table: str, views: Views, apart: bool) -> str:
-    return query_over_views(graph, table, views, apart=apart)
-
-
-@lru_cache(maxsize=4096)
-def _base_sql(graph: JoinGraph, table: str, left: Base, right: Base) -> str:
-    return query_over_base(graph, table, left, right)
-
-
-@lru_cache(maxsize=4096)
-def _filter_sql(graph: JoinGraph, table: str) -> str:
-    return filter_query(graph, table, "batch_binding")
 
 
 def _project(rows: pa.Table, graph: JoinGraph) -> pa.Table:

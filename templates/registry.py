@@ -25,10 +25,9 @@ import numpy as np
 import pyarrow as pa
 
 from templates.columns import Column, grown
-from templates.conjunctive import OPERATORS
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph, Node
 from templates.members import Firing, Members, Row, Rows, add
-from templates.relations import INFINITE, Pair
+from templates.relations import INFINITE, OPERATORS, Pair
 from templates.template import Template, Templates, embedding
 from templates.valuejoins import Bounds
 from templates.views import both

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 INFINITE = 1 << 62  # the window INF, in ticks
+OPERATORS = {"FOLLOWED BY": 0, "JOIN": 1}
+"""The numbers that operators have in R_T."""
 
 BINDINGS = pa.schema(
     [

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from typing import assert_never
 
 from cep_core import EDGE_RULES
-from templates.conjunctive import filter_query, query_over_views
 from templates.joingraph import LEFT, RIGHT, JoinGraph
+from templates.queries import over_batch, over_views
 from templates.registry import Registry, r_t
 from templates.relations import INFINITE
 from templates.template import embedding
@@ -299,5 +299,5 @@ def _sql(registry: Registry | None, join: CompiledJoin) -> str:
     graph = registry.members[number].template.graph if registry and number else join.reduced
     table = r_t(number) if number else "R_T"
     if not graph.two_sided:
-        return filter_query(graph, table, "batch_binding")
-    return query_over_views(graph, table, FORWARD, apart=join.apart)
+        return over_batch(graph, table)
+    return over_views(graph, table, FORWARD, apart=join.apart)

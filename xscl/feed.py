@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 from feeds.domains import domain_of
-from feeds.fetch import FeedState, basic
+from feeds.feedstate import FeedState, basic
 from xscl.errors import XsclError
 
 EVERYTHING = "feeds"

@@ -25,9 +25,8 @@ from typing import Any, TypeAlias, assert_never
 
 import pyarrow as pa
 
-from templates.conjunctive import OPERATORS
 from templates.registry import Registry
-from templates.relations import INFINITE
+from templates.relations import INFINITE, OPERATORS
 from xscl.compile import CompiledQuery, JoinedParts, Part, Timed, Witnessed
 from xscl.results import Subscription
 from xscl.store import Store

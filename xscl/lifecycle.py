@@ -21,7 +21,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from feeds.fetch import Cache, Failed, FeedState, Fetched, NotModified
+from feeds.feedstate import FeedState
+from feeds.fetch import Cache, Failed, Fetched, NotModified
 from feeds.parse import ParsedFeed
 from feeds.schedule import Policy, Wishes, next_poll
 from xscl.feed import HIDDEN, REFUSALS, SECOND, Feed, shown, without_user

@@ -21,13 +21,13 @@ from feeds.addresses import RESOLVING, Refused, Target, check, is_public
 from feeds.addresses import resolve as system_resolve
 from feeds.discovery import discover, is_html
 from feeds.errors import MalformedDocument
+from feeds.feedstate import FeedState
 from feeds.fetch import (
     CONTACT,
     DEFAULT,
     UNCONDITIONAL,
     Cache,
     Failed,
-    FeedState,
     Fetched,
     Gone,
     Later,

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import sqlglot
 
-from templates.conjunctive import Base, query_over_base, query_over_views
+from templates.conjunctive import query_over_base, query_over_views
 from templates.joingraph import JoinGraph
+from templates.queries import Base
 from templates.views import FORWARD
 from tests.templates.graphs import graph
 

@@ -1,0 +1,29 @@
+"""What the next poll of a feed must know: validators, and what only its own origin is told."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class FeedState:
+    """What a poll must know of a feed; secrets are never shown.
+
+    `etag` and `last_modified` hold the bytes of the headers as Latin-1;
+    `validated_by` is the address that sent them.  `headers`, and user name and
+    password of `url`, belong to the origin of `given_for`, else to that of `url`.
+    """
+
+    url: str = field(repr=False)
+    etag: str | None = None
+    last_modified: str | None = None
+    validated_by: str = field(default="", repr=False)
+    unchanged: int = 0
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    given_for: str = field(default="", repr=False)
+
+
+def basic(name: str, password: str) -> str:
+    """The value of an `Authorization` header with a user name and a password."""
+    return "Basic " + base64.b64encode(f"{name}:{password}".encode()).decode("ascii")
