@@ -21,12 +21,13 @@ from xscl.collector import paused, settle, unsettle
 from xscl.compile import compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
-from xscl.documents import Documents, Origin
+from xscl.documents import Documents, Origin, Stored
 from xscl.errors import StoreError
 from xscl.forgetting import Forgetting
 from xscl.lateness import Readings
 from xscl.ledger import Ledger
 from xscl.match import Reader, groups_of, output_of
+from xscl.match_reader import MatchReader
 from xscl.network import Network
 from xscl.outlets import Published
 from xscl.pace import Laps, Pace
@@ -79,6 +80,7 @@ class Assembly:
         try:
             with self._store.telling(), paused():
                 self._load()
+                self._match_reader = MatchReader(self._store.beside(), self._recent)
                 self._image.keep(self._network.automaton, self._registry.describe)
             self._settle()
         except BaseException:
@@ -148,6 +150,9 @@ class Assembly:
         )
         self._pushed: Pushed | None = self._processor.pushed  # None: a commit is under way
 
+    def _recent(self, doc: int) -> Stored | None:
+        return self._documents.recent(doc)
+
     def __enter__(self) -> Self:
         return self
 
@@ -162,6 +167,7 @@ class Assembly:
                 if self._pages is not None:
                     self._pages.close()
                     self._pages = None
+                self._match_reader.close()
                 if self._store.path is not None:
                     self.save()
             finally:

@@ -306,10 +306,16 @@ class Documents:
         while len(self._trees) > TREES:
             self._trees.popitem(last=False)
 
+    def recent(self, doc: int) -> Stored | None:
+        """Return a document that has come lately, None if the store has to be asked.
+
+        Any thread may call it while the engine's changes the table: it is one lookup.
+        """
+        return self._recent.get(doc)
+
     def stored(self, docs: set[int]) -> dict[int, Stored]:
         """Return what matches need to know of documents."""
-        # A match may be read in another thread, while documents come and others go.
-        recent = ((doc, self._recent.get(doc)) for doc in docs)
+        recent = ((doc, self.recent(doc)) for doc in docs)
         found = {doc: stored for doc, stored in recent if stored is not None}
         asked = sorted(docs - found.keys())
         if asked:

@@ -9,13 +9,13 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from feeds.documents import Document
 from xscl.compile import CompiledQuery
 from xscl.composites import Composite
 from xscl.construct import constructed, constructed_document, default_document, row_document
 from xscl.documents import Stored
+from xscl.lazy import lazy
 from xscl.results import Result, Subscription, result_of
 from xscl.xpath.bind import bind
 from xscl.xpath.pattern import Pattern
@@ -118,7 +118,7 @@ class Match:
         """The number of the result in this engine, to continue reading after it."""
         return self._result.position
 
-    @cached_property
+    @lazy
     def id(self) -> str:
         """A stable, unique name: 32 hexadecimal digits."""
         parts = [self.subscription, *self.documents]
@@ -127,7 +127,7 @@ class Match:
             parts.extend(f"{name}={nodes[0]}" for (_, name), nodes in sorted(named))
         return _hash(parts)
 
-    @cached_property
+    @lazy
     def bindings(self) -> dict[str, list[Node]]:
         """Every variable of the query with its nodes, in document order."""
         by_variable: dict[str, list[Node]] = {}
@@ -189,7 +189,7 @@ class Match:
         items.update((name, [] if value is None else [value]) for name, value in named)
         return items
 
-    @cached_property
+    @lazy
     def _nodes(self) -> list[list[list[int]]]:
         """The bindings of the nodes of each document's pattern."""
         fixed: list[dict[str, frozenset[int]]] = [{} for _ in self._result.documents]
@@ -287,7 +287,7 @@ class EventMatch(Match):
         """Whether it is a single event, and one from before its source was followed."""
         return self.t0 == self.t1 and super().history
 
-    @cached_property
+    @lazy
     def id(self) -> str:
         row = self._result.composite
         first = super().documents
@@ -300,7 +300,7 @@ class EventMatch(Match):
         row = self._result.composite
         return dict(zip(self._subscription.columns, row.values, strict=True))
 
-    @cached_property
+    @lazy
     def bindings(self) -> dict[str, list[Node]]:
         return {
             name: [] if value is None else [Node("", 0, name, value)]

@@ -9,10 +9,10 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import overload
 
 from templates.relations import INFINITE
+from xscl.lazy import lazy
 from xscl.match import Match, Reader, match_of
 from xscl.results import Result, Results, Subscription
 
@@ -31,7 +31,7 @@ class Matches(Sequence[Match]):
         self._reader = reader
         self._since: dict[int, int] = {}
 
-    @cached_property
+    @lazy
     def _ends(self) -> list[int]:
         """The number of matches up to and with each result."""
         ends, total = [], 0

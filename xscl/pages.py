@@ -12,32 +12,25 @@ numbered as they arrive, and a composite among them, so what it sees has no smal
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from feeds.xmlparse import parse
 from xscl.compile import CompiledQuery
-from xscl.composites import Composite, composite_of, of_document
-from xscl.documents import Stored
-from xscl.errors import StoreError
 from xscl.match import Match, Reader
+from xscl.match_reader import MatchReader
 from xscl.matches import Matches
 from xscl.results import Results, Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
-from xscl.xpath.tree import Tree, number_nodes
 
 LIMIT = 100
 """Matches on a page where nobody says how many."""
 SCANNED = 20_000
 """Results that are looked at for one page of several subscriptions."""
-TREES = 256
 LAST = (1 << 63) - 1
 
 Place: TypeAlias = tuple[int, int]
@@ -108,14 +101,13 @@ class Pages:
     ) -> None:
         self._store = store
         self._subscriptions = subscriptions
-        self._lock = threading.RLock()
-        self._trees: OrderedDict[int, Tree] = OrderedDict()
-        self._reader = Reader(compiled, self._tree)
+        self._kept = MatchReader(store)
+        self._lock = self._kept.lock
+        self._reader = Reader(compiled, self._kept.tree)
 
     def close(self) -> None:
         """Close the connection, once nobody reads."""
-        with self._lock:
-            self._store.close()
+        self._kept.close()
 
     def position(self) -> int:
         """Return the position of the last result."""
@@ -168,7 +160,7 @@ class Pages:
         """Read results, more of them each time, until they fill a page."""
         chunk = asked.limit + 2
         while True:
-            with self._lock, self._store.telling(), self._store.reading():
+            with self._kept.snapshot():
                 rows = self._rows(asked, chunk)
                 subscribers = self._subscribers(rows.table, mine)
                 first, last, found = self._between(asked, rows, subscribers)
@@ -230,7 +222,7 @@ class Pages:
         """
         splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
         own = pc.is_in(rows.table["qid"], pa.array(list(subscribers), pa.int32()))
-        results = Results(rows.table.filter(own), splits, self._composites, self._documents)
+        results = Results(rows.table.filter(own), splits, self._kept.read_within)
         matches = Matches(results, subscribers, self._reader)
         first, last = (0, LAST) if rows.whole else _ends(rows.table)
         if any(one.distinct for sharers in subscribers.values() for one in sharers):
@@ -248,42 +240,6 @@ class Pages:
 
     def _query(self, query: str, parameters: Sequence[object]) -> pa.Table:
         return self._store.connection.sql(query, params=list(parameters)).to_arrow_table()
-
-    def _documents(self, docs: Iterable[int]) -> dict[int, Stored]:
-        rows = self._store.fetch(
-            "SELECT doc, id, ts, first, version, history, clock, rank, base"
-            " FROM state.document WHERE doc IN (SELECT unnest(?::BIGINT[]))",
-            [sorted(docs)],
-        )
-        return {row[0]: Stored(*row) for row in rows}
-
-    def _composites(self, numbers: set[int]) -> Mapping[int, Composite]:
-        found = {n: of_document(document) for n, document in self._documents(numbers).items()}
-        missing = sorted(numbers - found.keys())
-        if missing:
-            rows = self._store.fetch(
-                "SELECT * FROM state.composite WHERE doc IN (SELECT unnest(?::BIGINT[]))",
-                [missing],
-            )
-            found.update((number, composite_of(fields)) for number, *fields in rows)
-        return found
-
-    def _tree(self, doc: int) -> Tree:
-        """Return a document's nodes; reading a match may ask for them at any time."""
-        with self._lock:
-            tree = self._trees.get(doc)
-            if tree is None:
-                rows = self._store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
-                if not rows:
-                    raise StoreError(
-                        "the documents of this match are no longer kept",
-                        hint="keep matches longer (--keep-matches)",
-                    )
-                tree = self._trees[doc] = number_nodes(parse(rows[0][0]))
-            self._trees.move_to_end(doc)
-            if len(self._trees) > TREES:
-                self._trees.popitem(last=False)
-            return tree
 
 
 def _filled(asked: _Asked, rows: _Rows, found: list[Match]) -> Page:

@@ -18,6 +18,7 @@ from xscl.assembly import Assembly
 from xscl.collector import paused
 from xscl.documents import Origin
 from xscl.ledger import Batch, Beat
+from xscl.match import Reader
 from xscl.matches import Matches
 from xscl.pace import Laps
 from xscl.refusing import Refusal, check
@@ -230,8 +231,8 @@ class Pushing(Assembly):
         qids = pc.unique(rows["qid"]).to_pylist()
         subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
         splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
-        results = Results(rows, splits, self._composites.of, self._documents.stored)
-        return Matches(results, subscribers, self._reader)
+        results = Results(rows, splits, self._match_reader.read)
+        return Matches(results, subscribers, Reader(self._compile, self._match_reader.tree))
 
 
 _LATE = ("doc", "missed", "watermark", "lateness")

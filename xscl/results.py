@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, overload
 
 import pyarrow as pa
 
 from xscl.composites import Composite, joined, qualified
 from xscl.documents import Stored
+from xscl.lazy import lazy
 
 XSCL = "xscl"
 
@@ -83,22 +83,20 @@ def result_of(group: Sequence[Composite], documents: Mapping[int, Stored]) -> Re
 class Results(Sequence[Result]):
     """Rows of the table of results, made into objects as they are read.
 
-    `rows` has the columns position, qid, doc1, doc2, nodes; `composites` reads
-    what numbers stand for, `documents` documents.  A result that is one
-    composite or one document has doc1 = doc2.
+    `rows` has the columns position, qid, doc1, doc2, nodes; `read` returns
+    what numbers stand for: composites, and the documents of these.  It is called once, on first
+    use, in the thread that reads.  A result that is one composite or one document has doc1 = doc2.
     """
 
     def __init__(
         self,
         rows: pa.Table,
         splits: Mapping[int, int],
-        composites: Callable[[set[int]], Mapping[int, Composite]],
-        documents: Callable[[set[int]], dict[int, Stored]],
+        read: Callable[[set[int]], tuple[Mapping[int, Composite], Mapping[int, Stored]]],
     ) -> None:
         self._rows = rows
         self._splits = splits
-        self._read_composites = composites
-        self._read_documents = documents
+        self._read = read
 
     def __len__(self) -> int:
         return int(self._rows.num_rows)
@@ -136,14 +134,18 @@ class Results(Sequence[Result]):
         one, two = self._parts[docs1[index]], self._parts[docs2[index]]
         return qids[index], one.docs, two.docs
 
-    @cached_property
+    @lazy
     def _columns(self) -> list[list[Any]]:
         return [column.to_pylist() for column in self._rows.columns]
 
-    @cached_property
-    def _parts(self) -> Mapping[int, Composite]:
-        return self._read_composites({*self._columns[2], *self._columns[3]})
+    @lazy
+    def _found(self) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
+        return self._read({*self._columns[2], *self._columns[3]})
 
-    @cached_property
-    def _documents(self) -> dict[int, Stored]:
-        return self._read_documents({doc for part in self._parts.values() for doc in part.sources})
+    @property
+    def _parts(self) -> Mapping[int, Composite]:
+        return self._found[0]
+
+    @property
+    def _documents(self) -> Mapping[int, Stored]:
+        return self._found[1]
