@@ -2,8 +2,11 @@
 
 A name is resolved once, *every* address that it has is checked, and the
 connection goes to a checked address: a name that answers differently the next
-time gains nothing.  Addresses that carry an IPv4 address inside (mapped, 6to4,
-NAT64, Teredo) are judged by that one as well.
+time gains nothing.  `refused_networks` is the table of what is not public.
+
+A name that resolves to a refused address gives the same error as a name that does
+not resolve, so that nobody learns which names an internal network has.  A host that
+is written as an address is refused as such: it tells nothing that was not asked.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import TypeAlias
 import httpx
 
 from feeds.daemons import Daemons
+from feeds.refused_networks import GLOBAL_UNICAST, REFUSED_IPV4, REFUSED_IPV6
 
 Resolve: TypeAlias = Callable[[str, int], Awaitable[tuple[str, ...]]]
 """From host and port to addresses; raises OSError if there are none."""
@@ -30,8 +34,9 @@ PORTS = frozenset({80, 443, 8080, 8443})
 RESOLVING = 64
 """Names that are resolved at the same time, at most."""
 
-_Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
-_NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
+_ISATAP = frozenset({0x00005EFE, 0x02005EFE})
+"""The upper half of an ISATAP interface identifier (RFC 5214), above an IPv4 address."""
+
 _HOST = re.compile(rb"[A-Za-z0-9._-]{1,255}|[0-9A-Fa-f:.]+")
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LONGEST = 4_000
@@ -72,34 +77,41 @@ def _resolvers() -> Daemons:
 
 async def check(url: str, allowed: frozenset[str], resolve: Resolve) -> Target | Refused:
     """The target of an address, or why it is not fetched; resolves its host once."""
-    parsed = _parse(url)
-    if isinstance(parsed, Refused):
-        return parsed
-    port = _port(parsed)
-    listed = f"{_in_brackets(parsed.host)}:{port}" in allowed
-    if (refused := _wrong_port(parsed, allowed)) is not None:
+    if (refused := refusal(url, allowed)) is not None:
         return refused
+    parsed = httpx.URL(url.strip())
     try:
-        addresses = await resolve(parsed.raw_host.decode("ascii"), port)
+        addresses = await resolve(parsed.raw_host.decode("ascii"), _port(parsed))
     except (OSError, UnicodeError):
-        return Refused("fetch_unreachable", "the server cannot be reached")
-    if not listed and not all(map(is_public, addresses)):
-        return _private(parsed)
+        return unreachable(url, allowed)
+    if not addresses:
+        return unreachable(url, allowed)
+    if _place(parsed) not in allowed and not all(map(is_public, addresses)):
+        return unreachable(url, allowed)
     return Target(parsed, addresses)
 
 
-def refusal(url: str, allowed: frozenset[str]) -> Refused | None:
-    """Why an address would never be fetched, as far as nobody has to be asked for that.
+def unreachable(url: str, allowed: frozenset[str]) -> Refused:
+    """The one answer for a name that does not resolve and for a name that is refused."""
+    place = _place(httpx.URL(url.strip()))
+    message = "the server cannot be reached"
+    if place not in allowed:
+        message += f", or its address is private and {place} is not allowed"
+    return Refused("fetch_unreachable", message)
 
-    A host that is written as an address, in whatever form the system takes for one, is judged; a
-    name is when it is resolved.
+
+def refusal(url: str, allowed: frozenset[str]) -> Refused | None:
+    """Why an address is never fetched, as far as that is known without resolving its host.
+
+    A host that is written as an address is judged, in every form that the system's resolver takes
+    for one; a name is judged when it is resolved.
     """
     parsed = _parse(url)
     if isinstance(parsed, Refused):
         return parsed
     if (refused := _wrong_port(parsed, allowed)) is not None:
         return refused
-    if f"{_in_brackets(parsed.host)}:{_port(parsed)}" in allowed:
+    if _place(parsed) in allowed:
         return None
     host = parsed.raw_host.decode("ascii").rstrip(".").lower()
     if host == "localhost" or host.endswith(".localhost"):
@@ -115,16 +127,22 @@ def _port(url: httpx.URL) -> int:
     return url.port if url.port is not None else _DEFAULT_PORTS[url.scheme]
 
 
+def _place(url: httpx.URL) -> str:
+    """The host and port of an address, as `allowed` lists them."""
+    host = f"[{url.host}]" if ":" in url.host else url.host
+    return f"{host}:{_port(url)}"
+
+
 def _wrong_port(url: httpx.URL, allowed: frozenset[str]) -> Refused | None:
-    place = f"{_in_brackets(url.host)}:{_port(url)}"
-    if place in allowed or _port(url) in PORTS:
+    if _place(url) in allowed or _port(url) in PORTS:
         return None
-    return Refused("url_port", f"port {_port(url)} is not fetched from unless {place} is allowed")
+    return Refused(
+        "url_port", f"port {_port(url)} is not fetched from unless {_place(url)} is allowed"
+    )
 
 
 def _private(url: httpx.URL) -> Refused:
-    place = f"{_in_brackets(url.host)}:{_port(url)}"
-    return Refused("url_private", f"the address is private and {place} is not allowed")
+    return Refused("url_private", f"the address is private and {_place(url)} is not allowed")
 
 
 def _parse(url: str) -> httpx.URL | Refused:
@@ -142,26 +160,16 @@ def _parse(url: str) -> httpx.URL | Refused:
 
 
 def is_public(address: str) -> bool:
-    """Whether anybody on the Internet could reach the IP address."""
+    """Whether an IP address is one of the public Internet, by `refused_networks`."""
     try:
-        parsed = ipaddress.ip_address(address.partition("%")[0])
+        parsed = ipaddress.ip_address(address)
     except ValueError:
         return False
-    return all(each.is_global and not each.is_multicast for each in _meant(parsed))
-
-
-def _meant(address: _Address) -> tuple[_Address, ...]:
-    """The address, or the IPv4 addresses that it stands for or carries."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return (address,)
-    if address.ipv4_mapped:
-        return (address.ipv4_mapped,)
-    if address in _NAT64:
-        return (ipaddress.IPv4Address(int(address) & 0xFFFFFFFF),)
-    if address.sixtofour:
-        return (address, address.sixtofour)
-    return (address, *(address.teredo or ()))
-
-
-def _in_brackets(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return not any(parsed in network for network in REFUSED_IPV4)
+    if parsed.scope_id is not None or parsed not in GLOBAL_UNICAST:
+        return False
+    # An ISATAP router of the local site forwards these to the IPv4 address inside.
+    if (int(parsed) >> 32) & 0xFFFFFFFF in _ISATAP:
+        return False
+    return not any(parsed in network for network in REFUSED_IPV6)

@@ -65,7 +65,7 @@ CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
             *("no_stream", "name", "type", "timestamp", "time", "future", "poison"),
             *("unknown_document", "text_dropped", "duration", "every"),
             *("last_event_id", "position_ahead", "no_mail_server"),
-            *("url_private", "url_port", "url_scheme", "url_invalid"),
+            *("url_private", "url_port", "url_scheme", "url_invalid", "fetch_unreachable"),
             *("sql", "sql_not_select", "sql_not_allowed", "sql_unknown_relation"),
             *("sql_too_complex", "sql_too_large", "sql_timeout"),
         ),

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 import xscl
+from feeds.refused_networks import REFUSED_IPV4, REFUSED_IPV6, Network
+from tests.feeds.test_addresses import samples
 from tests.xscl.delivery.receiver import (
     EACH,
     ITEM,
@@ -276,6 +278,29 @@ def test_w5_disguises_and_ports_are_refused(at_work: Sending, name: str, url: st
     endpoint = hook(at_work, name, url)
     at_work.items()
     eventually(lambda: now(at_work, endpoint).failures > 0)
+
+
+@pytest.mark.parametrize("network", [*REFUSED_IPV4, *REFUSED_IPV6], ids=str)
+def test_no_message_goes_into_a_refused_network(network: Network) -> None:
+    message = Message("0" * 32, "q", 1, 1, 1, 0, False, (), ())
+    failures = set()
+    for address in map(str, samples(network)):
+
+        async def named(host: str, port: int, address: str = address) -> tuple[str, ...]:
+            return (address,)
+
+        posting = Posting(frozenset(), 5.0, named)
+        host = f"[{address}]" if ":" in address else address
+        for url in (f"http://{host}/", "http://n.example/"):
+            hidden = Hidden(url, (new_secret(),))
+            sender = WebhookSender(lambda now, hidden=hidden: hidden, posting)  # type: ignore[misc]
+            outcome = asyncio.run(sender.send([message]))
+            assert isinstance(outcome, Failed)
+            failures.add(outcome.reason.replace(f"{host}:80", "PLACE"))
+    assert failures == {
+        "the address is private and PLACE is not allowed",
+        "the server cannot be reached, or its address is private and n.example:80 is not allowed",
+    }
 
 
 def test_paused_waits_and_goes_on_where_it_was(

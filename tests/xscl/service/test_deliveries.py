@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -303,3 +304,40 @@ def test_c4_the_service_ends_while_a_webhook_does_not_answer(
         one = f"{at}/endpoints/{endpoint['id']}"
         eventually(lambda: client.get(one).json()["position"] == 1)
     assert len(set(receiver.ids("/stuck"))) == 1
+
+
+def test_users_cannot_tell_inner_names_from_unknown_ones(place: Home) -> None:
+    async def resolve(host: str, port: int) -> tuple[str, ...]:
+        match host:
+            case "public.example":
+                return ("192.0.1.1",)
+            case "inner.example":
+                return ("10.0.0.1",)
+            case "metadata.example":
+                return ("8.8.8.8", "fd00:ec2::254")
+            case _:
+                raise OSError("no such name")
+
+    hosts = ("inner.example", "metadata.example", "unknown.example")
+    with serving(place, fetching=Fetching(resolve=resolve)) as running, running.client() as root:
+        with running.client(token_of(root, "erin")) as erin:
+            assert erin.put("/v1/streams/S", json={}).status_code == 201
+            at = subscribed(erin, "q")
+            answers, polls = [], []
+            for host in hosts:
+                wanted = {"kind": "webhook", "url": f"http://{host}/x"}
+                answer = erin.post(f"{at}/endpoints", json=wanted)
+                answers.append((answer.status_code, answer.text.replace(host, "HOST")))
+                feed = erin.post("/v1/feeds", json={"url": f"http://{host}/feed"}).json()
+                path = f"/v1/feeds/{feed['key']}"
+                eventually(lambda path=path: erin.get(path).json()["code"] is not None)  # type: ignore[misc]
+                shown = erin.get(path).json()
+                told = (shown["state"], shown["code"], shown["error"], shown["failures"])
+                polls.append(str(told).replace(host, "HOST"))
+            assert len(set(answers)) == len(set(polls)) == 1
+            assert answers[0][0] == 422
+            assert json.loads(answers[0][1])["code"] == "fetch_unreachable"
+            made(erin, at, kind="webhook", url="http://public.example/x")
+        # The operator may name a host that is not there yet.
+        at = subscribed(root, "q")
+        made(root, at, kind="webhook", url="http://unknown.example/x")

@@ -98,7 +98,6 @@ _MADE = {
 _UNTOLD = {
     *("error", "document"),  # of roots; what is raised has another
     *("home", "home_in_use", "pipeline", "cannot_listen"),  # of a service that does not begin
-    "fetch_unreachable",  # of a poll
 }
 
 

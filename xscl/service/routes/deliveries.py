@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias, assert_never
 from fastapi import APIRouter, Body, Path
 from pydantic import BaseModel, ConfigDict, Field
 
-from feeds.addresses import Refused, check
+from feeds.addresses import Refused, check, unreachable
 from feeds.times import SECOND
 from xscl.delivery.confirming import CODES
 from xscl.delivery.endpoint import Endpoint, File, Mail, State, Way, Webhook, kind_of
@@ -388,14 +388,18 @@ def _refuse_many(here: Installation, who: Account) -> None:
 
 
 def _check(here: Installation, who: Account, url: str) -> None:
-    """Raise Problem for an address that webhooks may not reach; an unknown host may come yet."""
+    """Raise Problem for an address that webhooks may not reach.
+
+    A user gets the same answer for a name that does not resolve as for one that is refused.  The
+    operator may name a host that is not there yet: each message checks the address again.
+    """
     posting = here.outbox.posting
     asked = check(url, posting.allow_addresses, posting.resolve)
     try:
         found = asyncio.run(asyncio.wait_for(asked, RESOLVING))
     except TimeoutError:
-        return  # as one that is unknown: it is checked again for each message
-    if isinstance(found, Refused) and found.code != "fetch_unreachable":
+        found = unreachable(url, posting.allow_addresses)
+    if isinstance(found, Refused) and not (who.is_operator and found.code == "fetch_unreachable"):
         raise refused_address(who, found)
 
 
