@@ -9,8 +9,13 @@ A segment is written beside its place, synchronised, renamed, and then the
 directory is synchronised.  Only after that does the file `latest` name its
 number.  Readers never look past `latest`, so nobody consumes a document that
 a power cut can still take away; and as `latest` outlives the segments,
-deleting old ones never makes a number come back.  A failed append uses its
-number up: numbers grow, but there may be gaps.
+deleting old ones never makes a number come back.  A failed append leaves no
+gap: the next one takes its number, unless readers can see the segment already.
+
+The file `absent` lists the ranges of numbers that have no segment and need
+none: segments that were deleted after they were consumed, and segments that
+somebody gave up (`Spool.skip`).  Any other number without a segment is a lost
+segment, at which consumers stop.
 
 A segment without documents is a *beat*: it says what time it was between the
 documents before it and those after it.
@@ -23,14 +28,16 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
 import threading
 import zlib
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -62,6 +69,10 @@ _PROBED = 256
 _LEAST = 4_096
 """Bytes that any segment takes of the disk."""
 
+_ABSENT = "absent"
+_Range: TypeAlias = tuple[int, int]
+"""Numbers of segments, the first and the last."""
+
 
 class SpoolError(FeedError):
     """The spool cannot do what was asked."""
@@ -89,13 +100,34 @@ class SegmentGone(SpoolError):
         return SegmentGone, (self.path,)
 
 
+class SegmentsMissing(SpoolError):
+    """Segments that were written, and not consumed, are not there any more."""
+
+    def __init__(self, path: Path, first: int, last: int) -> None:
+        more = f" and the {last - first} after it are" if last > first else " is"
+        super().__init__(
+            f"segment {path}{more} missing: acknowledged documents were not consumed; put the "
+            f"{'files' if last > first else 'file'} back, or go on without these documents: "
+            f"{_skipping(path, first, last)}",
+            "spool_segment_missing",
+        )
+        self.path = path
+        self.first = first
+        self.last = last
+
+    def __reduce__(self) -> tuple[type[SegmentsMissing], tuple[Path, int, int]]:
+        """How to pickle it: segments are also read in worker processes."""
+        return SegmentsMissing, (self.path, self.first, self.last)
+
+
 class SegmentDamaged(SpoolError):
     """A segment does not hold what was written to it."""
 
     def __init__(self, path: Path, detail: str) -> None:
+        number = int(path.stem)
         super().__init__(
             f"segment {path} is damaged ({detail}); put the file back from a backup, "
-            "or move it away to go on without its documents",
+            f"or go on without its documents: {_skipping(path, number, number)}",
             "spool_damaged",
         )
         self.path = path
@@ -152,7 +184,7 @@ class Spool:
             raise
 
     def append(self, documents: Sequence[Document], arrived: int) -> int:
-        """The number of the new segment, which is durable when this returns.
+        """Append a segment and return its number; it is durable when this returns.
 
         `arrived` is the arrival time of all these documents, in microseconds
         since the epoch.  Without documents nothing is written and the latest
@@ -160,30 +192,59 @@ class Spool:
         """
         if not documents:
             return self.latest()
-        return self._append(_batch(documents, arrived), arrived)
+        batch = _batch(documents, arrived)
+        with self._mutex:
+            return self._append(batch, arrived)
+
+    def append_in_turn(self, make: Callable[[], tuple[Sequence[Document], int]]) -> int:
+        """Append the documents that `make` returns, with their arrival; return the new number.
+
+        No other segment is appended between the call of `make` and the end of this one, so that
+        times which `make` gives to documents rise in the order of the segments.
+        """
+        with self._mutex:
+            self._refuse_unless_writing("appended")
+            documents, arrived = make()
+            return self._append(_batch(documents, arrived), arrived)
 
     def beat(self, time: int) -> int:
         """The number of a new segment without documents, which says that it is so late by now.
 
         `time` is in microseconds since the epoch.  It is durable when this returns.
         """
-        return self._append(_batch([], time), time)
+        batch = _batch([], time)
+        with self._mutex:
+            return self._append(batch, time)
 
     def _append(self, batch: pa.RecordBatch, arrived: int) -> int:
-        with self._mutex:
-            self._refuse_unless_writing("appended")
-            number = self._next
-            self._next += 1
-            try:
-                self._publish(number, _image(batch, arrived))
-            except OSError as error:
-                raise SpoolError(
-                    f"segment {number} cannot be written to {self.directory} "
-                    f"({error.strerror or error}); its documents are not acknowledged"
-                ) from error
-            self._written = number
-            self._grown.notify_all()
+        """Write the next segment; the caller holds the mutex."""
+        self._refuse_unless_writing("appended")
+        number = self._next
+        self._next += 1
+        try:
+            self._publish(number, _image(batch, arrived))
+        except BaseException as error:
+            self._take_back(number)
+            if not isinstance(error, OSError):
+                raise
+            raise SpoolError(
+                f"segment {number} cannot be written to {self.directory} "
+                f"({error.strerror or error}); its documents are not acknowledged"
+            ) from error
+        self._written = number
+        self._grown.notify_all()
         return number
+
+    def _take_back(self, number: int) -> None:
+        """Leave no gap after a failed append.
+
+        Readers that see the number in `latest` may have read the segment, so it stays.  Otherwise
+        nobody has seen it: it is removed, or else replaced by the next append.
+        """
+        if self.latest() < number:
+            self._next = number
+            with suppress(OSError):  # the first error is the one to report
+                self._path(number).unlink(missing_ok=True)
 
     def wait(self, after: int, seconds: float) -> bool:
         """Whether a segment above `after` is appended within some seconds, through this `Spool`."""
@@ -216,6 +277,78 @@ class Spool:
         else:
             found = sorted(n for n in self._listed() if after < n <= latest)
         return found[:limit]
+
+    def consecutive(self, after: int, end: int, limit: int | None = None) -> list[int]:
+        """The numbers above `after` and up to `end`, in order, as far as no segment is lost.
+
+        At most `limit` of them.  Raises SegmentsMissing if the very next one is lost.
+        """
+        found = [number for number in self.numbers(after, limit) if number <= end]
+        whole = limit is not None and len(found) == limit
+        reached = found[-1] if whole else max(after, end)
+        if len(found) == reached - after:
+            return found
+        lost = self._first_lost(after, found, reached)
+        if lost is None:
+            return found
+        before = [number for number in found if number < lost[0]]
+        if not before:
+            raise SegmentsMissing(self._path(lost[0]), *lost)
+        return before
+
+    def expect(self, after: int, end: int) -> list[int]:
+        """The numbers above `after` and up to `end`, in order; raises SegmentsMissing for a gap."""
+        found = [number for number in self.numbers(after) if number <= end]
+        lost = self._first_lost(after, found, end) if len(found) < end - after else None
+        if lost is not None:
+            raise SegmentsMissing(self._path(lost[0]), *lost)
+        return found
+
+    def skip(self, first: int, last: int) -> None:
+        """Give up segments that are lost or damaged, durably: consumers go on without them.
+
+        The file of a damaged one is kept under another name.  Raises SpoolError, and changes
+        nothing, if there is a sound segment among them or a number that was never written.
+        """
+        with self._mutex:
+            self._refuse_unless_writing("given up")
+            if not 1 <= first <= last <= self.latest():
+                raise SpoolError(
+                    f"the spool {self.directory} has never had segments {first} to {last}: "
+                    f"its latest is {self.latest()}"
+                )
+            damaged = [number for number in range(first, last + 1) if self._path(number).exists()]
+            for number in damaged:
+                if self._is_sound(number):
+                    raise SpoolError(f"segment {self._path(number)} is sound: it will be consumed")
+            self._write_absent([*self._absent(), (first, last)], durable=True)
+            for number in damaged:
+                self._path(number).rename(self._path(number).with_suffix(".damaged"))
+
+    def skip_lost(self) -> int:
+        """Give up all segments that are lost, durably, and return how many they are."""
+        with self._mutex:
+            self._refuse_unless_writing("given up")
+            return self._adopt_gaps(self.latest())
+
+    def _is_sound(self, number: int) -> bool:
+        try:
+            self.columns(number)
+        except SegmentDamaged:
+            return False
+        return True
+
+    def _first_lost(self, after: int, found: Sequence[int], end: int) -> tuple[int, int] | None:
+        """The first range of numbers in (after, end] that are neither found nor absent."""
+        absent = self._absent()  # read after the directory: what is deleted is listed here before
+        for first, last in _holes(after, found, end):
+            for begin, stop in absent:
+                if begin <= first <= stop:
+                    first = stop + 1
+            if first <= last:
+                known = [begin for begin, _ in absent if first < begin <= last]
+                return first, min(known, default=last + 1) - 1
+        return None
 
     def segments(self, after: int, limit: int | None = None) -> list[Segment]:
         """The durable segments above `after`, in order, at most `limit` of them.
@@ -270,7 +403,13 @@ class Spool:
         with self._mutex:
             self._refuse_unless_writing("deleted")
             self._look_at(min(up_to, self.latest() - 1))
-            count = 0
+            count, left, last = 0, self._consumed_bytes, 0
+            for number, size in self._consumed:
+                if left <= keep:
+                    break
+                left, last = left - size, number
+            if last:
+                self._write_absent([*self._absent(), (1, last)], durable=False)
             while self._consumed_bytes > keep:
                 number, size = self._consumed[0]
                 count += self._delete(number)
@@ -345,13 +484,52 @@ class Spool:
         highest = max(self.latest(), max(self._listed(), default=0))
         _synchronise(self.directory)
         self._point_to(highest, durable=True)
+        if not (self.directory / _ABSENT).exists():
+            # A spool of a release whose failed appends left gaps: which these are nobody knows.
+            self._adopt_gaps(highest)
         return highest
+
+    def _adopt_gaps(self, end: int) -> int:
+        """Take all numbers up to `end` without a segment for absent; return how many are new."""
+        absent = self._absent()
+        holes = list(_holes(0, sorted(n for n in self._listed() if n <= end), end))
+        self._write_absent([*absent, *holes], durable=True)
+        return _size(self._absent()) - _size(absent)
+
+    def _absent(self) -> list[_Range]:
+        """The ranges of numbers that need no segment, in order; none if that was never written."""
+        try:
+            lines = (self.directory / _ABSENT).read_text("ascii").split()
+            return [(int(first), int(last)) for first, _, last in (x.partition("-") for x in lines)]
+        except (FileNotFoundError, ValueError):
+            return []
+
+    def _write_absent(self, ranges: Iterable[_Range], *, durable: bool) -> None:
+        """Replace the list of ranges.
+
+        It need not be durable where segments are deleted that all consumers are past.
+        """
+        text = "".join(f"{first}-{last}\n" for first, last in _merged(ranges))
+        temporary = self.directory / f"{_ABSENT}.tmp"
+        try:
+            with open(temporary, "w", encoding="ascii") as file:
+                file.write(text)
+                file.flush()
+                if durable:
+                    os.fsync(file.fileno())
+            temporary.rename(self.directory / _ABSENT)
+            if durable:
+                _synchronise(self.directory)
+        except OSError as error:
+            raise SpoolError(
+                f"{self.directory / _ABSENT} cannot be written ({error.strerror or error})"
+            ) from error
 
     def _publish(self, number: int, image: pa.Buffer) -> None:
         path = self._path(number)
         temporary = path.with_suffix(".tmp")
         try:
-            with open(temporary, "xb") as file:
+            with open(temporary, "wb") as file:
                 write(file, memoryview(image), "spool_half")
                 file.flush()
                 os.fsync(file.fileno())
@@ -398,6 +576,35 @@ def _lock(path: Path) -> int:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, f"{os.getpid()}\n".encode("ascii"), 0)
     return descriptor
+
+
+def _skipping(path: Path, first: int, last: int) -> str:
+    """The command that goes on without segments, of which `path` is the first."""
+    numbers = str(first) if first == last else f"{first}-{last}"
+    return f"xscl spool skip {numbers} --data {shlex.quote(str(path.parent.parent))}"
+
+
+def _holes(after: int, found: Iterable[int], end: int) -> Iterator[_Range]:
+    """The ranges of numbers in (after, end] that are not among those found, which are in order."""
+    for number in (*found, end + 1):
+        if number > after + 1:
+            yield after + 1, number - 1
+        after = number
+
+
+def _merged(ranges: Iterable[_Range]) -> list[_Range]:
+    """The same numbers as ranges in order that neither touch nor overlap."""
+    merged: list[_Range] = []
+    for first, last in sorted(ranges):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(last, merged[-1][1])
+        else:
+            merged.append((first, last))
+    return merged
+
+
+def _size(ranges: Iterable[_Range]) -> int:
+    return sum(last - first + 1 for first, last in ranges)
 
 
 def _synchronise(directory: Path) -> None:

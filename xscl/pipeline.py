@@ -6,7 +6,8 @@ sink enters into its ledger in the same transaction as the documents, so that a
 batch that comes twice changes nothing.  The ledger also says up to which
 segment the spool was consumed: a store may change from one consumer to the
 other, and each begins where the other one ended.  A batch has the beats of the
-spool too, at their places.
+spool too, at their places.  At a segment that is lost a consumer stops, after
+the batches before it, until that is put back or given up (`xscl spool skip`).
 
 `DirectConsumer` calls its query "direct" and a batch by the number of its last
 segment.  `xscl.spark.SparkConsumer` has the query id and the batch numbers of
@@ -165,8 +166,11 @@ class DirectConsumer:
         self._stopping.set()
 
     def _next_batch(self, end: int) -> list[int]:
-        """The segments up to `end` that make the next batch, none if there are none."""
-        waiting = [n for n in self._spool.numbers(self._position, _LISTED) if n <= end]
+        """The segments up to `end` that make the next batch, none if there are none.
+
+        Raises SegmentsMissing if the next one is lost.
+        """
+        waiting = self._spool.consecutive(self._position, end, _LISTED)
         if len(waiting) < 2:
             return waiting  # not opened twice: the first one is taken, whatever is in it
         batch: list[int] = []

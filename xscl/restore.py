@@ -180,12 +180,13 @@ def _put(staging: Home, home: Home, backup: Backup, seen: Seen, segment: int) ->
     if not ours:
         aside.take(home.spool)
     _merge(staging.spool, home.spool, segment)
+    with Spool(home.spool) as spool:
+        spool.skip_lost()  # how many these are is told
+        waiting = len(spool.numbers(backup.position))
+        missing = max(0, spool.latest() - backup.position - waiting)
     staging.database.rename(home.database)
     synchronise(home.path)
     write_mark(home.database, seen)
-    spool = Spool(home.spool, read_only=True)
-    waiting = len(spool.numbers(backup.position))
-    missing = max(0, spool.latest() - backup.position - waiting)
     return Restored(backup, aside.directory, tuple(aside.kept), waiting, missing)
 
 

@@ -122,8 +122,8 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """The end of the next micro-batch, `start` if there is nothing new.
 
-        Spark would silently accept an end before the start; `numbers` raises
-        if the spool went backwards.
+        Spark would silently accept an end before the start; `consecutive` raises
+        if the spool went backwards, or if the next segment is lost.
         """
         spool = self._spool()
         begin, end = start["segment"], spool.latest()
@@ -131,16 +131,16 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = max(begin, min(end, self._target))
         match limit:
             case ReadAllAvailable():
-                spool.numbers(begin, 0)
-                return {"segment": end}
+                found = spool.consecutive(begin, end)
+                return {"segment": found[-1] if found else begin}
             case ReadMaxFiles():
                 return {"segment": self._end(spool, begin, end, limit.max_files)}
             case _:
                 raise SpoolError(f"the source {NAME} knows no limit like {limit}")
 
     def _end(self, spool: Spool, begin: int, end: int, most: int) -> int:
-        """The last of the next segments that are not too many or too large together, else `end`."""
-        numbers = [number for number in spool.numbers(begin, most) if number <= end]
+        """The last of the next segments that are not too many or too large together."""
+        numbers = spool.consecutive(begin, end, most)
         file = self._options.documents
         documents = None if file is None else left(file)
         rows = size = 0
@@ -152,7 +152,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             rows += segment.rows
             if documents is not None and rows >= documents:
                 return number
-        return numbers[-1] if len(numbers) == most else end
+        return numbers[-1] if numbers else begin
 
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """Shares of the documents between two offsets, equal and in order; of few, one share.
@@ -161,7 +161,7 @@ class SpoolReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         it takes to shred a small segment.
         """
         spool = self._spool()
-        numbers = [n for n in spool.numbers(start["segment"]) if n <= end["segment"]]
+        numbers = spool.expect(start["segment"], end["segment"])
         segments = [spool.segment(number) for number in numbers]
         rows = sum(segment.rows for segment in segments)
         share = max(FEW, -(-rows // self._options.tasks))

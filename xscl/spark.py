@@ -237,7 +237,7 @@ class SparkConsumer:
         """
         begin = max(self._given, self._sink.segment)
         end = read_offset(self._checkpoint, batch_id)
-        numbers = [n for n in self._spool.numbers(begin) if n <= end]
+        numbers = self._spool.expect(begin, end)
         rows = self._few(numbers)
         if rows is None:
             columns = [column.to_pylist() for column in pointers.toArrow().columns]

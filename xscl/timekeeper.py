@@ -46,9 +46,13 @@ class Timekeeper:
         self._clock = clock
 
     def look(self) -> None:
-        """Append a beat if somebody waits for it, and all that was before has been consumed."""
+        """Append a beat if somebody waits for it, and all that was before has been consumed.
+
+        Raises SegmentsMissing if something of that is lost.
+        """
         time = self._clock() - ON_THE_WAY
-        if self._spool.numbers(self._engine.segment, 1) or not self._engine.is_awaited(time):
+        waiting = self._spool.consecutive(self._engine.segment, self._spool.latest(), 1)
+        if waiting or not self._engine.is_awaited(time):
             return
         heard = self._heard_until()
         if heard is not None and heard < time:

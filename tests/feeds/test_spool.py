@@ -1,11 +1,13 @@
 """The spool: what comes out is what went in, whatever happens between."""
 
+import itertools
 import os
+import pickle
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feeds.documents import Document
-from feeds.spool import SCHEMA, SegmentDamaged, SegmentGone, Spool, SpoolError, SpoolInUse
+from feeds.spool import (
+    SCHEMA,
+    SegmentDamaged,
+    SegmentGone,
+    SegmentsMissing,
+    Spool,
+    SpoolError,
+    SpoolInUse,
+)
 from tests.examples import examples
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -131,23 +141,209 @@ def test_what_a_killed_writer_left_behind_is_ignored_and_removed(tmp_path: Path)
         assert spool.append([document(1)], 0) == 1
 
 
-@pytest.mark.parametrize("failing", ["fsync", "rename"])
-def test_a_failed_append_is_not_acknowledged_and_its_number_not_used_again(
-    spool: Spool, monkeypatch: pytest.MonkeyPatch, failing: str
+def failing(patch: pytest.MonkeyPatch, name: str, at: int) -> None:
+    """Let the call of this number fail, as on a full disk; the ones before and after do not."""
+    where, _, attribute = name.rpartition(".")
+    owner = {"os": os, "Path": Path}[where]
+    real, calls = getattr(owner, attribute), itertools.count(1)
+
+    def fail(*arguments: object) -> object:
+        if next(calls) == at:
+            raise OSError(28, "No space left on device")
+        return real(*arguments)
+
+    patch.setattr(owner, attribute, fail)
+
+
+STEPS = {
+    "file is synchronised": ("os.fsync", 1),
+    "segment is renamed": ("Path.rename", 1),
+    "directory is synchronised": ("os.fsync", 2),
+    "latest is renamed": ("Path.rename", 2),
+}
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_failed_append_is_not_acknowledged_and_leaves_no_gap(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     spool.append([document(1)], 0)
-
-    def fail(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
     with monkeypatch.context() as patch:
-        patch.setattr("os.fsync" if failing == "fsync" else "pathlib.Path.rename", fail)
+        failing(patch, *STEPS[step])
         with pytest.raises(SpoolError, match=r"segment 2 cannot be written .*No space left"):
             spool.append([document(2)], 0)
     assert spool.latest() == 1
+    assert spool.consecutive(0, 1) == [1]
+    assert spool.append([document(3)], 0) == 2
+    assert [spool.read(number) for number in spool.expect(0, 2)] == [[document(1)], [document(3)]]
     assert not list(spool.directory.glob("*.tmp"))
-    assert spool.append([document(3)], 0) == 3
-    assert [spool.read(s.number) for s in spool.segments(0)] == [[document(1)], [document(3)]]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_failed_append_leaves_no_gap_after_a_restart(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    spool.append([document(1)], 0)
+    with monkeypatch.context() as patch:
+        failing(patch, *STEPS[step])
+        with pytest.raises(SpoolError):
+            spool.append([document(2)], 0)
+    spool.close()
+    with Spool(spool.directory) as again:
+        number = again.append([document(3)], 0)
+        assert again.expect(0, number) == list(range(1, number + 1))
+
+
+def test_a_segment_that_readers_can_see_is_never_replaced(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An append may be interrupted after `latest` has its number."""
+    real = Path.rename
+
+    def interrupted(source: Path, target: Path) -> Path:
+        done = real(source, target)
+        if target.name == "latest":
+            raise KeyboardInterrupt
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "rename", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            spool.append([document(1)], 0)
+    assert spool.append([document(2)], 0) == 2
+    assert spool.read(1) == [document(1)]
+
+
+@pytest.mark.parametrize(
+    ("lost", "before", "ranges"),
+    [
+        ([1], [], [(1, 1)]),
+        ([4], [1, 2, 3], [(4, 4)]),
+        ([6], [1, 2, 3, 4, 5], [(6, 6)]),
+        ([2, 3, 5], [1], [(2, 3), (5, 5)]),
+        ([1, 2, 3, 4, 5, 6], [], [(1, 6)]),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("probed", [256, 0], ids=["probed", "listed"])
+def test_a_lost_segment_is_named_with_the_command_that_gives_it_up(
+    spool: Spool,
+    monkeypatch: pytest.MonkeyPatch,
+    probed: int,
+    lost: list[int],
+    before: list[int],
+    ranges: list[tuple[int, int]],
+) -> None:
+    monkeypatch.setattr("feeds.spool._PROBED", probed)
+    filled(spool)
+    for number in lost:
+        spool.segment(number).path.unlink()
+    assert before == (spool.consecutive(0, 6) if before else [])
+    for first, last in ranges:
+        numbers = f"{first}" if first == last else f"{first}-{last}"
+        with pytest.raises(SegmentsMissing) as caught:
+            spool.consecutive(first - 1, 6)
+        assert (caught.value.first, caught.value.last) == (first, last)
+        assert f"segment {spool.directory}/{first:012d}.arrow" in str(caught.value)
+        assert str(caught.value).endswith(
+            f"xscl spool skip {numbers} --data {spool.directory.parent}"
+        )
+        assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+        with pytest.raises(SegmentsMissing):
+            spool.expect(0, 6)
+        spool.skip(first, last)
+        with pytest.raises(SegmentsMissing) if last != ranges[-1][1] else nullcontext():
+            spool.expect(0, 6)
+    rest = [number for number in range(1, 7) if number not in lost]
+    assert spool.expect(0, 6) == spool.consecutive(0, 6) == rest
+    spool.close()
+    with Spool(spool.directory) as again:
+        assert again.expect(0, 6) == rest
+        assert again.append([document(7)], 7) == 7
+
+
+def test_what_is_put_back_is_no_gap_any_more(spool: Spool) -> None:
+    filled(spool)
+    path = spool.segment(3).path
+    image = path.read_bytes()
+    path.unlink()
+    with pytest.raises(SegmentsMissing):
+        spool.consecutive(2, 6)
+    path.write_bytes(image)
+    assert spool.expect(0, 6) == [1, 2, 3, 4, 5, 6]
+
+
+def test_only_what_is_lost_or_damaged_is_given_up(spool: Spool) -> None:
+    filled(spool)
+    path = spool.segment(4).path
+    path.write_bytes(path.read_bytes()[:-9])
+    spool.segment(5).path.unlink()
+    with pytest.raises(SpoolError, match=r"segment .*3\.arrow is sound: it will be consumed"):
+        spool.skip(3, 5)
+    for first, last in ((0, 1), (6, 7), (5, 4)):
+        with pytest.raises(SpoolError, match=f"never had segments {first} to {last}"):
+            spool.skip(first, last)
+    with pytest.raises(SegmentsMissing):
+        spool.expect(0, 6)
+    spool.skip(4, 5)
+    assert spool.expect(0, 6) == [1, 2, 3, 6]
+    assert path.with_suffix(".damaged").exists()
+    spool.close()
+    with pytest.raises(SpoolError, match="closed: nothing can be given up"):
+        spool.skip(4, 5)
+
+
+def test_the_gaps_of_a_spool_of_an_earlier_release_are_not_lost_segments(tmp_path: Path) -> None:
+    """Failed appends left gaps then."""
+    with Spool(tmp_path) as spool:
+        filled(spool)
+        spool.segment(3).path.unlink()
+    (tmp_path / "absent").unlink()
+    with Spool(tmp_path) as spool:
+        assert spool.expect(0, 6) == [1, 2, 4, 5, 6]
+        spool.segment(4).path.unlink()
+        with pytest.raises(SegmentsMissing):
+            spool.expect(0, 6)
+
+
+@examples(25)
+@given(
+    st.sets(st.integers(1, 12), max_size=6),
+    st.sets(st.integers(1, 12), max_size=6),
+    st.integers(0, 11),
+    st.integers(0, 12),
+    st.integers(1, 12),
+)
+def test_lost_is_what_is_neither_there_nor_deleted_nor_given_up(
+    tmp_path_factory: pytest.TempPathFactory,
+    removed: set[int],
+    skipped: set[int],
+    forgotten: int,
+    after: int,
+    limit: int,
+) -> None:
+    with Spool(tmp_path_factory.mktemp("spool")) as spool:
+        filled(spool, 12)
+        spool.forget(forgotten)
+        for number in removed - set(range(forgotten + 1)):
+            spool.segment(number).path.unlink()
+            if number in skipped:
+                spool.skip(number, number)
+        lost = removed - skipped - set(range(forgotten + 1))
+        there = [n for n in range(forgotten + 1, 13) if n not in removed]
+        soonest = min((n for n in lost if n > after), default=13)
+        expected = [n for n in there if after < n < soonest][:limit]
+        if expected or soonest == 13:
+            assert spool.consecutive(after, 12, limit) == expected
+        else:
+            with pytest.raises(SegmentsMissing):
+                spool.consecutive(after, 12, limit)
+        if soonest == 13:
+            assert spool.expect(after, 12) == [n for n in there if n > after]
+        else:
+            with pytest.raises(SegmentsMissing) as caught:
+                spool.expect(after, 12)
+            assert caught.value.first == soonest
 
 
 def test_nothing_is_visible_before_the_directory_is_synchronised(
@@ -255,7 +451,8 @@ def test_a_damaged_segment_is_an_error_that_names_the_file(
             look(1)
         assert str(caught.value).startswith(f"segment {path} is damaged (")
         assert str(caught.value).endswith(
-            "; put the file back from a backup, or move it away to go on without its documents"
+            "; put the file back from a backup, or go on without its documents: "
+            f"xscl spool skip 1 --data {spool.directory.parent}"
         )
 
 

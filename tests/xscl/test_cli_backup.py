@@ -180,3 +180,41 @@ def test_a_service_is_not_disturbed(place: Home, backup: Path) -> None:
             assert done.exit_code == 1
             assert f"is in use by process {service.pid}, a running service" in done.stderr
         service.kill()
+
+
+def test_a_lost_segment_is_given_up(place: Home, tmp_path: Path) -> None:
+    data = ("--data", str(place.path))
+    with Spool(place.spool) as spool:
+        for number in range(2, 6):
+            spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
+        for number in (2, 4, 5):
+            spool.segment(number).path.unlink()
+    for numbers in ("2", "4-5"):
+        stopped = called("serve", "--once", "--no-spark", *data)
+        assert stopped.exit_code == 1
+        command = stopped.stderr.strip().rpartition(": ")[2]
+        assert command == f"xscl spool skip {numbers} --data {place.path}"
+        done = called(*command.split()[1:])
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert done.stdout.startswith("gave up segment")
+    assert called("serve", "--once", "--no-spark", *data).exit_code == 0
+    with Engine(place.database) as engine:
+        found = engine.sql("SELECT id FROM documents ORDER BY id").to_pylist()
+        assert [row["id"] for row in found] == ["d1", "d3"]
+    again = called("spool", "skip", "4-5", "--json", *data)
+    assert json.loads(again.stdout) == {"first": 4, "last": 5}
+
+
+@pytest.mark.parametrize(
+    ("numbers", "code", "said"),
+    [
+        ("1", 1, "is sound: it will be consumed"),
+        ("2", 1, "has never had segments 2 to 2: its latest is 1"),
+        ("one", 2, "'one' names no segments"),
+        ("1-", 2, "'1-' names no segments"),
+    ],
+)
+def test_what_is_not_lost_is_not_given_up(place: Home, numbers: str, code: int, said: str) -> None:
+    done = called("spool", "skip", numbers, "--data", str(place.path))
+    assert done.exit_code == code
+    assert said in done.stderr

@@ -468,6 +468,42 @@ def test_a_spool_that_went_backwards_is_refused(build_direct: Build, store: Stor
         build_direct().run_once()
 
 
+@BOTH
+def test_a_consumer_stops_at_a_lost_segment_after_those_before_it(
+    build: Build, spool: Spool, store: Store
+) -> None:
+    fill(spool, 1, 2)
+    fill(spool, 3, 4)
+    path = spool.segment(3).path
+    image = path.read_bytes()
+    path.unlink()
+    named = rf"{path} is missing: .* xscl spool skip 3 --data {spool.directory.parent}"
+    consumer = build()
+
+    def consume_all() -> None:
+        while consumer.run_once():  # what comes before it may be consumed first
+            continue
+
+    with pytest.raises((SpoolError, PipelineError), match=named):
+        consume_all()
+    assert store.ids == ["d1", "d2"]
+    path.write_bytes(image)
+    build().run_once()
+    assert store.ids == ["d1", "d2", "d3", "d4"]
+
+
+@BOTH
+def test_a_consumer_goes_on_after_a_segment_that_was_given_up(
+    build: Build, spool: Spool, store: Store
+) -> None:
+    fill(spool, 1, 2)
+    fill(spool, 3, 4)
+    spool.segment(3).path.unlink()
+    spool.skip(3, 3)
+    build().run_once()
+    assert (store.ids, store.segment) == (["d1", "d2", "d4"], 4)
+
+
 def test_batches_end_with_the_segment_that_fills_them(
     build_direct: Build, spool: Spool, store: Store
 ) -> None:

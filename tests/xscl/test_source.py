@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from feeds.documents import Document
-from feeds.spool import Segment, SegmentDamaged, Spool, SpoolError
+from feeds.spool import Segment, SegmentDamaged, SegmentsMissing, Spool, SpoolError
 from xscl.language.parser import parse_block
 from xscl.xpath.artefact import Artefacts
 from xscl.xpath.nfa import Automaton
@@ -17,7 +17,7 @@ from xscl.xpath.portions import read_portion
 
 pytest.importorskip("pyspark", reason="the extra xscl[spark] is not installed")
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, ReadMinRows
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, ReadMinRows
 from pyspark.sql.types import StructType
 
 from xscl.sizing import leave
@@ -73,8 +73,6 @@ def test_a_micro_batch_is_bounded_by_bytes_too(spool: Spool) -> None:
     assert ends == [0, 2, 3, 4, 5]
     assert reading.latestOffset({"segment": 0}, ReadMaxFiles(1)) == {"segment": 1}
     assert reading.latestOffset({"segment": 0}, ReadAllAvailable()) == {"segment": 5}
-    spool.segment(5).path.unlink()
-    assert reading.latestOffset({"segment": 4}, limit) == {"segment": 5}
 
 
 def test_a_micro_batch_ends_after_as_many_documents_as_there_is_time_for(
@@ -93,16 +91,34 @@ def test_a_micro_batch_ends_after_as_many_documents_as_there_is_time_for(
     assert reading.latestOffset({"segment": 1}, limit) == {"segment": 6}
 
 
-def test_deleted_segments_are_stepped_over(spool: Spool) -> None:
+def test_segments_that_were_deleted_or_given_up_are_stepped_over(spool: Spool) -> None:
     fill(spool, 6)
-    for number in (1, 2, 3, 6):
-        spool.segment(number).path.unlink()
+    spool.forget(3)
+    spool.segment(6).path.unlink()
+    spool.skip(6, 6)
     reading = reader(spool)
     assert reading.latestOffset({"segment": 0}, ReadMaxFiles(1)) == {"segment": 4}
     assert reading.latestOffset({"segment": 4}, ReadMaxFiles(1)) == {"segment": 5}
-    assert reading.latestOffset({"segment": 5}, ReadMaxFiles(1)) == {"segment": 6}
+    assert reading.latestOffset({"segment": 5}, ReadMaxFiles(1)) == {"segment": 5}
     assert [row[0] for row in pointers(reading, 0, 6)] == [4, 5]
     assert pointers(reading, 5, 6) == []
+
+
+@pytest.mark.parametrize("limit", [ReadMaxFiles(1), ReadMaxFiles(64), ReadAllAvailable()])
+def test_a_lost_segment_is_not_stepped_over(spool: Spool, limit: ReadLimit) -> None:
+    fill(spool, 4)
+    spool.segment(3).path.unlink()
+    reading = reader(spool)
+    end = 0
+    while end < 2:
+        end = reading.latestOffset({"segment": end}, limit)["segment"]
+    assert end == 2
+    for look in (
+        lambda: reading.latestOffset({"segment": 2}, limit),
+        lambda: pointers(reading, 0, 4),  # it went after the micro-batch was planned
+    ):
+        with pytest.raises(SegmentsMissing, match=r"000000000003\.arrow is missing: .*skip 3 "):
+            look()
 
 
 def test_available_now_ends_where_the_spool_ended_at_its_start(spool: Spool) -> None:

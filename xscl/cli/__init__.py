@@ -18,7 +18,20 @@ import typer
 from typer.core import TyperGroup
 
 from feeds.spool import SpoolError
-from xscl.cli import ask, backup, bulk, doctor, feeds, manage, push, read, run, serve, tokens
+from xscl.cli import (
+    ask,
+    backup,
+    bulk,
+    doctor,
+    feeds,
+    manage,
+    push,
+    read,
+    run,
+    serve,
+    spool,
+    tokens,
+)
 from xscl.cli.output import Misuse, complain, say
 from xscl.cli.settings import config, defaults
 from xscl.errors import QueryError, XsclError
@@ -116,6 +129,7 @@ app.command()(read.status)
 app.command()(doctor.doctor)
 app.command()(backup.backup)
 app.command()(backup.restore)
+app.add_typer(spool.app, name="spool")
 app.command()(serve.demo)
 
 

@@ -1,0 +1,56 @@
+"""`xscl spool skip`: going on without segments of the spool that are lost or damaged."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+import typer
+
+from feeds.spool import Spool
+from xscl.cli.options import DATA, Data, Json, home
+from xscl.cli.output import Misuse, say, say_json
+
+app = typer.Typer(
+    help="The queue of documents that were taken and not consumed yet.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+@app.callback()
+def spool() -> None:
+    """The queue of documents that were taken and not consumed yet."""
+
+
+@app.command()
+def skip(
+    numbers: Annotated[
+        str, typer.Argument(metavar="N[-M]", help="The segment, or the first and the last one.")
+    ],
+    data: Data = DATA,
+    as_json: Json = False,
+) -> None:
+    """Go on without segments that are lost or damaged; their documents are given up.
+
+    A service stops at such a segment, and names it. Put the file back if you
+    can. The file of a damaged one is kept beside, with the suffix .damaged.
+
+    \b
+    Example:
+      xscl spool skip 17
+      xscl spool skip 17-20
+    """
+    found = re.fullmatch(r"([0-9]{1,12})(?:-([0-9]{1,12}))?", numbers)
+    if found is None:
+        raise Misuse(f"{numbers!r} names no segments", hint="write 17, or 17-20")
+    first, last = int(found[1]), int(found[2] or found[1])
+    at = home(data)
+    at.expect()
+    with at.hold("spool skip"), Spool(at.spool) as opened:
+        opened.skip(first, last)
+    if as_json:
+        say_json({"first": first, "last": last})
+        return
+    what = f"segment {first}" if first == last else f"segments {first} to {last}"
+    say(f"gave up {what}: the next 'xscl serve' goes on without the documents in it")
