@@ -27,6 +27,7 @@ from xscl.migrations import VERSION
 from xscl.secrets import NAME as SECRETS
 from xscl.secrets import Secrets
 from xscl.store import inspect
+from xscl.storefile import remaining
 
 Sign: TypeAlias = Literal["ok", "warn", "bad"]
 
@@ -186,6 +187,10 @@ def _store(home: Home) -> Finding:
     mark = read_mark(home.database)
     restore = f"'xscl restore FILE --force --data {home.path}' puts a backup back"
     if not home.database.exists():
+        remains = remaining(home.database)
+        if mark is None and remains is not None:
+            found = f"{home.database} and its mark are missing, and {remains}"
+            return Finding("store", "bad", found, restore)
         if mark is None or mark.commits == NEW:
             return Finding("store", "ok", "none yet")
         return Finding("store", "bad", f"{home.database} is missing", restore)

@@ -32,6 +32,7 @@ from typing import Any
 
 from xscl.errors import XsclError
 from xscl.mark import mark_path
+from xscl.storefile import remaining
 
 SERVICE = "serve"
 """What a service calls itself in the lock."""
@@ -133,8 +134,12 @@ class Home:
         return self.path / "lock"
 
     def exists(self) -> bool:
-        """Whether something has been kept here already; the mark says so if the store is lost."""
-        return self.database.exists() or mark_path(self.database).exists()
+        """Whether something has been kept here already; the mark says so if the store is lost.
+
+        If that is lost too, the spool or the checkpoint does.
+        """
+        known = self.database.exists() or mark_path(self.database).exists()
+        return known or remaining(self.database) is not None
 
     def expect(self) -> None:
         """Raise if nothing has been kept here yet."""

@@ -31,12 +31,12 @@ from xscl.durable import sha256_of, synchronise, write_durably
 from xscl.engine import Engine
 from xscl.generations import begin_generation
 from xscl.home import Home
-from xscl.mark import UNFINISHED, Seen, mark_path, read_mark, write_mark
+from xscl.mark import NEW, UNFINISHED, Seen, mark_path, read_mark, write_mark
 from xscl.pipeline import PipelineError, check_store, read_checkpoint
 from xscl.sink import EngineSink
 from xscl.store import Store
 from xscl.storeerrors import BackupError, StoreDamaged
-from xscl.storefile import log_path
+from xscl.storefile import log_path, new_id
 
 _STAGING = "restoring"
 
@@ -236,10 +236,11 @@ def accept(home: Home) -> Accepted:
 
 
 def _accept_nothing(home: Home, aside: Aside, seen: Seen | None) -> Accepted:
-    if not mark_path(home.database).exists() and not log_path(home.database).exists():
+    if not log_path(home.database).exists():
         home.expect()
     for path in (home.checkpoint, home.database, log_path(home.database), mark_path(home.database)):
         aside.take(path)
+    write_mark(home.database, Seen(new_id(), NEW))
     lost = None if seen is None else seen.commits
     return Accepted(0, lost, aside.directory, tuple(aside.kept))
 

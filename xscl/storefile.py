@@ -9,6 +9,7 @@
 
 DuckDB makes a new database where there is none, whatever lies beside it, and
 throws away a log that belongs to no database; so that is looked at before.
+A spool or a checkpoint without database and mark means that both were lost.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from pathlib import Path
 from xscl.claim import Claim
 from xscl.errors import StoreError
 from xscl.mark import NEW, UNFINISHED, Mark, Seen, mark_path, read_mark, write_mark
-from xscl.storeerrors import BackupError, StoreWentBack
+from xscl.storeerrors import DATABASE, BackupError, StoreWentBack
 
 _HEADERS = 3 * 4096  # bytes: DuckDB writes these before anything else
 
@@ -73,6 +74,9 @@ class StoreFile:
                 raise StoreWentBack(path, f"the file is missing or empty, {_says(path, seen)}")
             if log.exists():
                 raise StoreWentBack(path, f"the file is missing or empty, and its log {log} is not")
+            remains = remaining(path)
+            if remains is not None:
+                raise StoreWentBack(path, f"the file and its mark are missing, and {remains}")
         path.unlink(missing_ok=True)
         log.unlink(missing_ok=True)
         seen = Seen(seen.store if seen is not None and making else new_id(), NEW)
@@ -145,6 +149,21 @@ class StoreFile:
 def log_path(database: Path) -> Path:
     """Return where DuckDB has the log of a database."""
     return database.with_name(f"{database.name}.wal")
+
+
+def remaining(database: Path) -> str | None:
+    """Return what in its data directory shows that a store was there, None if nothing does.
+
+    Documents enter a spool, and Spark writes a checkpoint, only once the store is made.
+    """
+    spool, checkpoint = database.with_name("spool"), database.with_name("checkpoint")
+    if database.name != DATABASE:
+        return None
+    if next(spool.glob("*.arrow"), None) is not None:
+        return f"the spool {spool} has documents that were acknowledged"
+    if (checkpoint / "metadata").exists():
+        return f"the checkpoint {checkpoint} says that documents were consumed"
+    return None
 
 
 def new_id() -> str:

@@ -468,9 +468,9 @@ def test_segments_that_were_deleted_since_come_back(
 def test_a_spool_of_another_store_is_set_aside(backup: Path, tmp_path: Path, marked: bool) -> None:
     other = Home(tmp_path / "other")
     other.create()
-    append(other, 9, 9, 9, 9, 9)
     if marked:
         subscribed(other.database).close()
+    append(other, 9, 9, 9, 9, 9)
     done = restore(backup, other, force=True)
     assert "spool" in done.kept
     assert done.waiting == 2
@@ -623,6 +623,29 @@ def test_no_store_at_all(killed: Home) -> None:
     assert (done.commits, done.lost) == (0, 5)
     assert set(done.kept) == {log_path(killed.database).name, mark_path(killed.database).name}
     assert consumed(killed) == []
+
+
+@pytest.mark.parametrize("left_there", ["spool", "checkpoint", "both"])
+def test_neither_store_nor_mark(killed: Home, left_there: str) -> None:
+    for path in (killed.database, log_path(killed.database), mark_path(killed.database)):
+        path.unlink()
+    if left_there != "spool":
+        killed.checkpoint.mkdir()
+        (killed.checkpoint / "metadata").write_text(json.dumps({"id": "a query"}))
+    if left_there == "checkpoint":
+        shutil.rmtree(killed.spool)
+    assert killed.exists()
+    with pytest.raises(StoreWentBack, match="the file and its mark are missing, and the") as caught:
+        xscl.Engine(killed.database)
+    assert caught.value.hint is not None
+    assert f"xscl restore --accept --data {killed.path}" in caught.value.hint
+    assert not killed.database.exists()
+    assert not mark_path(killed.database).exists()
+    done = accept(killed)
+    assert (done.commits, done.lost) == (0, None)
+    consumed(killed)
+    with xscl.Engine(killed.database) as engine:
+        assert engine.sql("FROM documents").num_rows == (0 if left_there == "checkpoint" else 9)
 
 
 def test_another_store(killed: Home, tmp_path: Path) -> None:
