@@ -220,11 +220,14 @@ class Service:
             return
         # FastAPI takes a moment to load, and it may not be installed.
         from xscl.app import create_app
+        from xscl.service.dependencies import NO_TOKEN
         from xscl.service.server import Server
 
         prepare(engine)
         with installed(self._home, engine, spool, outbox, settings, self.room) as installation:
-            server = Server(create_app(installation), settings)
+            if not settings.is_open and not installation.tokens.of():
+                _log.warning("requests need a token, and none exists: %s", NO_TOKEN)
+            server = Server(create_app(installation), settings, installation.connections)
             self._usage = installation.usage
             try:
                 server.start()

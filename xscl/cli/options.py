@@ -11,6 +11,7 @@ import typer
 from xscl.errors import QueryError
 from xscl.home import Home
 from xscl.retention import ticks_of
+from xscl.service.client_address import network_of
 
 Data: TypeAlias = Annotated[
     Path,
@@ -87,6 +88,31 @@ AllowAddress: TypeAlias = Annotated[
         callback=_host_and_port,
         help="A private address that feeds may be fetched from and webhooks posted to, for every"
         " user of a service; repeatable.",
+    ),
+]
+
+
+def _networks(texts: list[str] | None) -> list[str] | None:
+    """Refuse a text that is not a network or an address."""
+    for text in texts or ():
+        try:
+            network_of(text)
+        except ValueError as error:
+            raise typer.BadParameter(
+                f"{text!r} is not a network such as 10.0.0.0/24 or ::1: {error}"
+            ) from None
+    return texts
+
+
+TrustedProxy: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--trusted-proxy",
+        envvar="XSCL_TRUSTED_PROXY",
+        metavar="CIDR",
+        callback=_networks,
+        help="A proxy whose X-Forwarded-For names the client; requests through it need a token;"
+        " repeatable.",
     ),
 ]
 

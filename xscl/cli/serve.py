@@ -22,6 +22,7 @@ from xscl.cli.options import (
     Json,
     KeepMatches,
     NotifyHistory,
+    TrustedProxy,
     home,
 )
 from xscl.cli.output import complain, match_row, match_text, say, say_json
@@ -31,6 +32,8 @@ from xscl.following import Fetching
 from xscl.logs import LogFormat, logging_to
 from xscl.matches import Matches
 from xscl.serve import Service, Serving, stopped_by_signals
+from xscl.service.client_address import network_of
+from xscl.service.connection_limit import CONNECTIONS
 from xscl.service.installation import Settings
 
 WORKERS = min(3, (os.cpu_count() or 1) - 1)
@@ -69,6 +72,17 @@ def serve(
         list[str] | None,
         typer.Option("--name", metavar="HOST", help="A name it is called by; repeatable."),
     ] = None,
+    trusted_proxy: TrustedProxy = None,
+    connections: Annotated[
+        int,
+        typer.Option(
+            "--connections",
+            envvar="XSCL_CONNECTIONS",
+            min=1,
+            max=2_000,
+            help="Connections of one address at the same time, streams of events not counted.",
+        ),
+    ] = CONNECTIONS,
     workers: Annotated[
         int,
         typer.Option(
@@ -105,8 +119,9 @@ def serve(
 ) -> None:
     """Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.
 
-    Who reaches it from this machine may do everything; as soon as it listens
-    elsewhere, requests need a token ('xscl token create').
+    A request of this machine may do everything without a token. Requests need
+    one ('xscl token create') if the service listens elsewhere, if it has a
+    --name, or if they come through a proxy.
 
     What no subscription needs any more is kept for a while, counted from the
     latest document: texts for 'try', 'why' and 'subscribe --since' (at most
@@ -131,6 +146,8 @@ def serve(
             host=host,
             port=port,
             names=tuple(one.lower() for one in name or ()),
+            trusted_proxies=tuple(map(network_of, trusted_proxy or ())),
+            connections=connections,
             fetching=fetching,
         ),
     )

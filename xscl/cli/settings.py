@@ -58,6 +58,8 @@ _KEYS: Mapping[str, tuple[Kind, str]] = {
     "workers": (_is_number, "a number"),
     "history": (_is_text, "a text"),
     "keep-matches": (_is_text, "a text"),
+    "trusted-proxy": (_is_list, "a list of texts"),
+    "connections": (_is_number, "a number"),
     "allow-address": (_is_list, "a list of texts"),
     "contact": (_is_text, "a text"),
     "notify-history": (_is_choice, "true or false"),

@@ -1,15 +1,23 @@
 """Connections that say nothing, or never come to the end of what they say, are closed.
 
-The head of a request has to come within `SECONDS`, and in so many bytes; uvicorn bounds neither,
-and every open connection is a file of the process.
+The head of a request has to come within `SECONDS`, and in so many bytes, and the rest of a body
+that is not wanted any more within `SECONDS` after the answer; uvicorn bounds none of these, and
+every open connection is a file of the process.  A connection beyond the limit of its client is
+answered 429, one beyond the limit of the service 503; both are closed at once.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import resource
+from collections.abc import Sequence
+from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from xscl.service.client_address import Network, is_trusted
+from xscl.service.connection_limit import ConnectionLimit, ConnectionPlace, attach
 
 SECONDS = 10.0
 HEAD = 65_536
@@ -21,51 +29,126 @@ SPARE = 500
 MOST = 2_000
 """Connections at one time."""
 
+RETRY = 1
+"""Seconds after which somebody who was refused may try again."""
+
 
 class Connection(HttpToolsProtocol):
-    """A connection, as uvicorn serves it, with bounds on heads of requests."""
+    """A connection, as uvicorn serves it, with bounds on heads of requests and on clients."""
 
+    most = MOST
+    limit = ConnectionLimit()
+    proxies: Sequence[Network] = ()
     _late: asyncio.TimerHandle | None = None
+    _awaits_head = False
     _unfinished = 0
+    _place: ConnectionPlace | None = None
+    _is_refused = False
+    _is_within_message = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for the first request."""
+        """Begin to wait for the first request, unless the client has too many connections."""
         super().connection_made(transport)
+        peer = self.client[0] if self.client else ""
+        if len(self.connections) > self.most:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "the service has as many as it may")
+            return
+        if not is_trusted(peer, self.proxies):
+            self._place = self.limit.open(peer)
+            if self._place is None:
+                self._refuse(HTTPStatus.TOO_MANY_REQUESTS, "your address has as many as it may")
+                return
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
-        self._head_is_there()
+        """Wait no more, and make room for another connection of the client."""
+        self._stop_waiting()
+        if self._place is not None:
+            self._place.close()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Take data in; a head that is too long ends the connection."""
-        if self._late is not None:
+        if self._is_refused:
+            return
+        if self._late is not None and self._awaits_head:
             self._unfinished += len(data)
             if self._unfinished > HEAD + len(data):
                 self.transport.abort()
                 return
         super().data_received(data)
+        if self._is_idle() and self._late is None and self.timeout_keep_alive_task is None:
+            self._await_head()  # empty lines begin no request, but end the wait for one
 
     def on_message_begin(self) -> None:
         """Begin to wait for the head of a request."""
         super().on_message_begin()
+        self._is_within_message = True
+        if self._place is not None:
+            attach(self.scope, self._place)  # type: ignore[arg-type]
         if self._late is None:
             self._await_head()
 
     def on_headers_complete(self) -> None:
         """Wait no more: the rest of the request has bounds of its own."""
-        self._head_is_there()
+        self._stop_waiting()
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        """Wait no more for the rest of a body."""
+        self._is_within_message = False
+        if self.cycle.response_complete:
+            self._stop_waiting()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Begin to wait for the rest of a body that is not wanted any more."""
+        super().on_response_complete()
+        if self._is_within_message and self.cycle.response_complete:
+            self._wait()
+
+    def _refuse(self, status: HTTPStatus, reason: str) -> None:
+        """Answer before anything was asked, and end the connection."""
+        self._is_refused = True
+        problem = {
+            "type": "about:blank",
+            "title": status.phrase,
+            "status": status.value,
+            "code": "too_many_connections",
+            "detail": f"there are too many connections: {reason}",
+        }
+        body = json.dumps(problem)
+        head = (
+            f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/problem+json\r\n"
+            f"retry-after: {RETRY}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.write((head + body).encode("ascii"))
+        self.transport.close()
+
+    def _is_idle(self) -> bool:
+        """Whether no request is being sent or answered."""
+        answered = self.cycle is None or self.cycle.response_complete
+        return answered and not self._is_within_message and not self.transport.is_closing()
+
     def _await_head(self) -> None:
+        self._awaits_head = True
         self._unfinished = 0
+        self._wait()
+
+    def _wait(self) -> None:
         self._late = self.loop.call_later(SECONDS, self.transport.abort)
 
-    def _head_is_there(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._late is not None:
             self._late.cancel()
             self._late = None
+        self._awaits_head = False
+
+
+def bounded(limit: ConnectionLimit, proxies: Sequence[Network]) -> type[Connection]:
+    """Return the connections of a server, which have their limits in common."""
+    shared = {"most": connections(), "limit": limit, "proxies": proxies}
+    return type("BoundedConnection", (Connection,), shared)
 
 
 def connections() -> int:

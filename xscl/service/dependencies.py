@@ -1,8 +1,8 @@
 """What routes ask for: the installation (`Here`) and who is asking (`Who`).
 
-Who asks is said by a bearer token, or by the cookie of a browser that has signed in; on a service
-that only this machine reaches, who says nothing is the operator.  A token that is wrong is never
-taken for nothing.
+Who asks is said by a bearer token, or by the cookie of a browser that has signed in.  On a service
+that only this machine reaches and that has no name, a request without a token is the operator's,
+unless it came through a proxy (`client_address`).  A token that is wrong is never taken for none.
 
 These are coroutines although they wait for nothing: others would each be given to a thread.
 """
@@ -21,6 +21,7 @@ from fastapi.security import HTTPBearer
 from starlette.requests import HTTPConnection
 
 from xscl.service.accounts import THE_OPERATOR, Account
+from xscl.service.client_address import client_of, is_forwarded, is_trusted, peer_of
 from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 
@@ -29,6 +30,13 @@ COOKIE = "xscl_session"
 COUNTED = "counted"
 """Where a request's state has the number of the account for which it was counted already."""
 
+NO_TOKEN = "stop the service, make a token with 'xscl token create', and start it again"
+"""What the operator does about a service that asks for tokens and has none."""
+
+_SEND = (
+    "send 'Authorization: Bearer TOKEN'; the operator makes tokens with 'xscl token create'"
+    " on the machine of the service"
+)
 _MINUTE = 60.0
 _REMEMBERED = 10_000  # addresses whose wrong guesses are remembered
 
@@ -90,7 +98,12 @@ def owner_of(request: HTTPConnection, here: Installation) -> Account | None:
     given = _given(request)
     if given:
         return here.tokens.owner(given)
-    return THE_OPERATOR if here.settings.is_open else None
+    return THE_OPERATOR if _is_operators(request, here) else None
+
+
+def client_address(request: HTTPConnection, here: Installation) -> str:
+    """Return the address of the client, as far as the peer can be believed."""
+    return client_of(request.scope, here.settings.trusted_proxies)
 
 
 def standing(request: Request, here: Here) -> Callable[[], bool]:
@@ -128,14 +141,13 @@ def _given(request: HTTPConnection) -> str:
 def _account(request: Request, here: Installation) -> Account:
     given = _given(request)
     if not given:
-        if here.settings.is_open:
+        if _is_operators(request, here):
             return THE_OPERATOR
-        raise _unauthorized("this service asks for a token")
+        raise _token_needed(here)
     found = here.tokens.owner(given)
     if found is None:
         guesses: Guesses = request.app.state.guesses
-        address = request.client.host if request.client else ""
-        if guesses.count(address) > here.settings.guesses:
+        if guesses.count(client_address(request, here)) > here.settings.guesses:
             raise Problem(
                 HTTPStatus.TOO_MANY_REQUESTS,
                 "too_many_guesses",
@@ -147,12 +159,27 @@ def _account(request: Request, here: Installation) -> Account:
     return found
 
 
-def _unauthorized(detail: str) -> Problem:
+def _is_operators(request: HTTPConnection, here: Installation) -> bool:
+    """Whether a request without a token is the operator's: it comes straight from this machine."""
+    settings = here.settings
+    if not settings.is_open or is_forwarded(request.scope["headers"]):
+        return False
+    return not is_trusted(peer_of(request.scope), settings.trusted_proxies)
+
+
+def _token_needed(here: Installation) -> Problem:
+    if here.settings.is_open:
+        return _unauthorized("requests that come through a proxy need a token")
+    if here.tokens.of():
+        return _unauthorized("this service asks for a token")
+    return _unauthorized("this service asks for a token, and none exists yet", NO_TOKEN)
+
+
+def _unauthorized(detail: str, hint: str = _SEND) -> Problem:
     return Problem(
         HTTPStatus.UNAUTHORIZED,
         "unauthorized",
         detail,
-        hint="send 'Authorization: Bearer TOKEN'; the operator makes tokens with"
-        " 'xscl token create'",
+        hint=hint,
         headers={"WWW-Authenticate": "Bearer"},
     )

@@ -18,7 +18,7 @@ CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
     400: (
         "The request cannot be understood, or not be done.",
         (
-            *("token_in_address", "feeds", "reserved_name", "account"),
+            *("token_in_address", "bad_host", "feeds", "reserved_name", "account"),
             *("too_many_addresses", "too_many_endpoints"),
         ),
     ),
@@ -72,13 +72,21 @@ CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
     ),
     429: (
         "There is no room now; `Retry-After` says when.",
-        ("busy", "sql_busy", "too_many_guesses", "too_many_requests"),
+        ("busy", "sql_busy", "too_many_connections", "too_many_guesses", "too_many_requests"),
     ),
     500: ("Something is wrong in the service; its log says what.", ("internal",)),
     503: (
         "Nothing can be taken now; `Retry-After` says when.",
         (
-            *("disk_full", "stopping", "mail_server", "sql_unavailable", "spool", "backup"),
+            *(
+                "disk_full",
+                "stopping",
+                "too_many_connections",
+                "mail_server",
+                "sql_unavailable",
+                "spool",
+                "backup",
+            ),
             *("store", "store_closed", "store_damaged", "store_in_use", "store_memory"),
             *("store_version", "store_went_back"),
         ),

@@ -1,10 +1,12 @@
 """What every request passes before a route sees it, and every answer after.
 
 - *Host*: a page of another site can have its name resolve to this machine (DNS rebinding); a
-  request for a name that is not ours is refused.
+  request for a name that is not ours is refused, and one whose name is not certain.
 - *Origin*: a page of another site can send forms here; what changes things is refused unless it
   comes from our own pages or from no page at all.
 - *Tokens in addresses* are refused: addresses end up in logs and histories.
+- *Connections* of a client have a limit (`connection_limit`); behind a trusted proxy its requests
+  in progress do.
 - *Bodies* have a limit, counted as they come, and a time to come in.  It is that of what the
   address takes, as a body is read before its route runs; who may not ask has next to nothing.
 - Answers say that they are what they claim to be (`nosniff`), and go into no cache or frame.
@@ -13,6 +15,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from http import HTTPStatus
 from ipaddress import IPv4Address, IPv6Address, ip_address
@@ -23,10 +28,15 @@ from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from xscl.errors import Stopping
+from xscl.service.client_address import client_of, is_trusted, peer_of
+from xscl.service.connection_limit import attach
 from xscl.service.dependencies import may_ask
 from xscl.service.installation import Installation, Settings
 from xscl.service.problems import Problem, answer, of_error
 from xscl.service.tokens import FORM
+
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~%!$&'()*+,;=-]+)(:[0-9]*)?", re.ASCII)
+"""The form of a Host header (RFC 9110, 7.2)."""
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 LONGEST = 16_384
@@ -78,7 +88,8 @@ class Guard:
         body = _Body(receive, most, self._settings.patience)
         try:
             self._check(scope, most)
-            await self._app(scope, body, dressed)
+            with self._counted(scope):
+                await self._app(scope, body, dressed)
         except Problem as problem:
             if began:
                 raise
@@ -88,6 +99,27 @@ class Guard:
                 raise
             if not began:
                 await answer(of_error(Stopping()))(scope, receive, dressed)
+
+    @contextmanager
+    def _counted(self, scope: Scope) -> Iterator[None]:
+        """Count a request that came through a trusted proxy; raises Problem 429."""
+        proxies = self._settings.trusted_proxies
+        if not is_trusted(peer_of(scope), proxies):
+            yield  # its connection is counted
+            return
+        place = self._installation.connections.open(client_of(scope, proxies))
+        if place is None:
+            raise Problem(
+                HTTPStatus.TOO_MANY_REQUESTS,
+                "too_many_connections",
+                "your address has as many connections as it may",
+                headers={"Retry-After": "1"},
+            )
+        attach(scope, place)
+        try:
+            yield
+        finally:
+            place.close()
 
     def _most(self, scope: Scope) -> int:
         """Return the most bytes of a request's body."""
@@ -166,7 +198,14 @@ class _Body:
 
 
 def _check_host(headers: Headers, settings: Settings) -> None:
-    name = _name(headers.get("host", ""))
+    hosts = headers.getlist("host")
+    if len(hosts) > 1 or (hosts and hosts[0] and _HOST.fullmatch(hosts[0]) is None):
+        raise Problem(
+            HTTPStatus.BAD_REQUEST,
+            "bad_host",
+            "the header Host is not one name or address with an optional port",
+        )
+    name = _name(hosts[0] if hosts else "")
     if name == "localhost" or name in settings.names or name == settings.host:
         return
     address = _address(name)
@@ -202,7 +241,7 @@ def _check_origin(headers: Headers) -> None:
 
 
 def _name(host: str) -> str:
-    """Return the name in a Host header, without the port, the brackets and a last dot."""
+    """Return the name in a valid Host header, without the port, the brackets and a last dot."""
     if host.startswith("["):
         return host[1:].partition("]")[0]
     return host.partition(":")[0].rstrip(".").lower()

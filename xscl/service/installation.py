@@ -21,6 +21,8 @@ from xscl.home import Home
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.answers import Answers
 from xscl.service.backups import Backups
+from xscl.service.client_address import Network
+from xscl.service.connection_limit import CONNECTIONS, ConnectionLimit
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
 from xscl.service.names import OPERATOR, owner
@@ -41,6 +43,8 @@ class Settings:
     `names` are the host names by which browsers may call it, besides addresses.  `body` is the
     most bytes of a document, `bulk` those of an import, `form` those of any other request; all have
     to come within `patience` seconds.
+    `trusted_proxies` are networks whose `X-Forwarded-For` is believed.  `connections` is the most
+    of one client at the same time.
     `warm`: what answers SQL is loaded before the first question.  `waiting` documents may wait to
     be consumed; then no more are taken for a while.
     """
@@ -52,6 +56,8 @@ class Settings:
     bulk: int = 256_000_000
     form: int = 1_500_000
     patience: float = 60.0
+    trusted_proxies: tuple[Network, ...] = ()
+    connections: int = CONNECTIONS
     guesses: int = 20
     warm: bool = True
     waiting: int = DOCUMENTS
@@ -69,8 +75,11 @@ class Settings:
 
     @property
     def is_open(self) -> bool:
-        """Whether who brings no token is the operator."""
-        return self.is_loopback
+        """Whether a request of this machine without a token is the operator's.
+
+        A service with a name is meant for others: they come through a proxy on this machine.
+        """
+        return self.is_loopback and not self.names
 
 
 class Readers:
@@ -174,6 +183,7 @@ class Installation:
     `feeds` has a connection of its own, which one request at a time may use: take `feeds_lock`.
     `reading` yields a store for one request.  `registrar` registers queries, `intake` takes
     documents, both many together; `resolver` knows what the names in queries stand for.
+    `connections` counts those of each client, in the event loop of the server.
     `answers` hands on what threads have done; `questions`, `imports` and `confirming` have
     turns, `requests` and `listeners` are counted.  Take `endpoints_lock` to count endpoints
     and make one.
@@ -196,6 +206,7 @@ class Installation:
     sql: UserSql
     metrics: Metrics
     backups: Backups
+    connections: ConnectionLimit
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
     requests: Requests = field(default_factory=Requests)
@@ -234,4 +245,5 @@ def installed(
             *(home, engine, feeds, spool, outbox, settings),
             *(accounts, Tokens(tokens, accounts), registrar, readers, public, resolver),
             *(intake, usage, sql, Metrics(engine, home), Backups(home, engine, readers, room)),
+            connections=ConnectionLimit(settings.connections),
         )

@@ -18,6 +18,7 @@ from urllib.parse import unquote
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 
 from feeds.addresses import Refused
@@ -169,6 +170,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(FeedError, _error)
     app.add_exception_handler(RequestValidationError, _invalid)
     app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(ClientDisconnect, _disconnected)
     app.add_exception_handler(Exception, _unexpected)
 
 
@@ -228,6 +230,11 @@ def _bad_name(request: Request) -> BadName | None:
     except BadName as error:
         return error
     return None
+
+
+def _disconnected(request: Request, error: Exception) -> Response:
+    """Answer nobody: the client left before its body was whole, which is no fault of ours."""
+    return Response(status_code=HTTPStatus.BAD_REQUEST)
 
 
 def _unexpected(request: Request, error: Exception) -> Response:

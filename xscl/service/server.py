@@ -10,7 +10,8 @@ import uvicorn
 from fastapi import FastAPI
 
 from xscl.errors import XsclError
-from xscl.service.connection import Connection, connections
+from xscl.service.connection import bounded
+from xscl.service.connection_limit import ConnectionLimit
 from xscl.service.installation import Settings
 
 GRACE = 3
@@ -30,7 +31,7 @@ class CannotListen(XsclError):
 class Server:
     """An application that is served until `stop`."""
 
-    def __init__(self, app: FastAPI, settings: Settings) -> None:
+    def __init__(self, app: FastAPI, settings: Settings, limit: ConnectionLimit) -> None:
         self._socket = _bound(settings.host, settings.port)
         config = uvicorn.Config(
             app,
@@ -41,8 +42,7 @@ class Server:
             proxy_headers=False,
             timeout_keep_alive=30,
             timeout_graceful_shutdown=GRACE,
-            limit_concurrency=connections(),
-            http=Connection,
+            http=bounded(limit, settings.trusted_proxies),
             lifespan="off",
             ws="none",
         )

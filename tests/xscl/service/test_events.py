@@ -169,13 +169,12 @@ def test_w16_many_idle_listeners_and_one_that_never_reads(
     head = f"GET {at}/events HTTP/1.1\r\nHost: {running.address[7:]}\r\n\r\n".encode()
     host, port = running.address[7:].split(":")
     with ExitStack() as stack:
-        idle = [
-            stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(100)
-        ]
-        for one in idle:
+        idle = []
+        for _ in range(100):  # one after the other: they count for their user once they listen
+            one = stack.enter_context(socket.create_connection((host, int(port))))
             one.sendall(head)
-        for one in idle:
             assert b"retry:" in until(one, b"retry:")
+            idle.append(one)
         with listening(operator, f"{at}/events") as listener:
             for number in range(10):
                 send(operator, number, stream="Crowd", text="x" * 100_000)

@@ -131,6 +131,40 @@ def test_w11_a_name_that_was_rebound_is_refused(operator: httpx.Client, host: st
         assert code(operator.get(path, headers={"Host": host})) == (421, "unknown_host")
 
 
+@pytest.mark.parametrize(
+    "host",
+    [
+        "[::1].evil.example",
+        "[::1]evil.example:80",
+        "[::1",
+        "::1",
+        "localhost:80:80",
+        "localhost:http",
+        "localhost@evil.example",
+        "localhost/evil.example",
+        "localhost evil.example",
+        "localhost, evil.example",
+        "127.0.0.1:8425#evil.example",
+    ],
+)
+def test_w11_a_host_that_is_not_certain_is_refused(operator: httpx.Client, host: str) -> None:
+    for path in ("/v1/subscriptions", "/v1/health"):
+        refused = operator.get(path, headers={"Host": host})
+        assert code(refused) in ((400, "bad_host"), (421, "unknown_host"))
+
+
+@pytest.mark.parametrize("hosts", [("127.0.0.1", "evil.example"), ("localhost", "localhost")])
+def test_w11_two_hosts_are_refused(running: Running, hosts: tuple[str, ...]) -> None:
+    host, _, port = running.address.removeprefix("http://").partition(":")
+    for first, second in (hosts, hosts[::-1]):
+        with closing(socket.create_connection((host, int(port)), 20)) as peer:
+            peer.sendall(
+                f"GET /v1/subscriptions HTTP/1.1\r\nHost: {first}\r\nHost: {second}\r\n"
+                "Connection: close\r\n\r\n".encode()
+            )
+            assert peer.recv(1_000).startswith(b"HTTP/1.1 400 ")
+
+
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1:1", "[::1]:8425", "LOCALHOST."])
 def test_w11_names_of_this_machine_are_ours(operator: httpx.Client, host: str) -> None:
     assert operator.get("/v1/health", headers={"Host": host}).status_code == 200
@@ -237,3 +271,4 @@ def test_bodies_have_a_limit(place: Home) -> None:
 def test_settings_know_what_is_loopback() -> None:
     assert all(Settings(host=h).is_open for h in ("127.0.0.1", "127.8.8.8", "::1", "localhost"))
     assert not any(Settings(host=h).is_open for h in ("0.0.0.0", "::", "10.0.0.1", "example.org"))
+    assert not Settings(names=("feeds.example",)).is_open

@@ -11,7 +11,9 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from xscl.page.links import on_site
 from xscl.page.problems import PageRoute, Told
 from xscl.page.rendering import page
-from xscl.service.dependencies import COOKIE, Here
+from xscl.service.client_address import is_https
+from xscl.service.dependencies import COOKIE, NO_TOKEN, Here, client_address
+from xscl.service.installation import Installation
 from xscl.service.tokens import SESSION
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -34,7 +36,7 @@ def sign_in(
     token = token.strip()
     account = here.tokens.owner(token)
     if account is None:
-        status, error = _refused(request, here.settings.guesses)
+        status, error = _refused(request, here)
         return page(request, "signin.html", None, status=status, next=on_site(next), error=error)
     _, session = here.tokens.create(
         account, "a browser", lifetime=SESSION, session=True, parent=token
@@ -46,7 +48,7 @@ def sign_in(
         max_age=SESSION // 1_000_000,
         samesite="strict",
         httponly=True,
-        secure=request.url.scheme == "https",
+        secure=is_https(request.scope, here.settings.trusted_proxies),
     )
     return answer
 
@@ -62,11 +64,12 @@ def sign_out(request: Request, here: Here) -> RedirectResponse:
     return answer
 
 
-def _refused(request: Request, most: int) -> tuple[HTTPStatus, Told]:
+def _refused(request: Request, here: Installation) -> tuple[HTTPStatus, Told]:
     """Return what is told for a wrong token; who has tried too often has to wait."""
-    address = request.client.host if request.client else ""
-    if request.app.state.guesses.count(address) > most:
+    if request.app.state.guesses.count(client_address(request, here)) > here.settings.guesses:
         words = "Too many wrong tokens came from your address"
         return HTTPStatus.TOO_MANY_REQUESTS, Told("Wait", words, "wait a minute")
+    if not here.settings.is_open and not here.tokens.of():
+        return HTTPStatus.UNAUTHORIZED, Told("No token", "No token exists yet", NO_TOKEN)
     words = "The token is wrong, revoked or over"
     return HTTPStatus.UNAUTHORIZED, Told("Wrong token", words, "it begins with xscl_")

@@ -32,6 +32,7 @@ from xscl.errors import StoreError, UnknownSubscription
 from xscl.pages import LAST, Place
 from xscl.results import Subscription
 from xscl.service.accounts import Account
+from xscl.service.connection_limit import counted_elsewhere
 from xscl.service.dependencies import Here, Standing, Who
 from xscl.service.problems import Problem
 from xscl.service.routes.subscriptions import Name, existing
@@ -177,7 +178,7 @@ class EventStream(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send events until the listener goes; raises QuotaExceeded before anything is sent."""
-        with self._held:
+        with self._held, counted_elsewhere(scope):
             await self._listen(receive, send)
 
     async def _listen(self, receive: Receive, send: Send) -> None:

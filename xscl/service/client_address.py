@@ -1,0 +1,119 @@
+"""The address of the client of a request, and the signs of a reverse proxy.
+
+A proxy on this machine makes every request come from loopback.  A request that carries a header
+which proxies add therefore never counts as one from this machine, whoever wrote the header.
+`X-Forwarded-For` names the client only on connections from a proxy that the operator trusts
+(`serve --trusted-proxy`): on others anybody could have written it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Any, TypeAlias
+
+Network: TypeAlias = IPv4Network | IPv6Network
+Scope: TypeAlias = Mapping[str, Any]
+"""A request, as ASGI describes it."""
+
+_FORWARDING = frozenset(
+    {
+        *(b"forwarded", b"forwarded-for", b"via", b"x-real-ip", b"x-client-ip", b"client-ip"),
+        *(b"true-client-ip", b"x-cluster-client-ip", b"x-original-forwarded-for"),
+        *(b"x-original-host", b"x-proxyuser-ip", b"x-envoy-external-address", b"cdn-loop"),
+        *(b"cf-connecting-ip", b"cf-ray", b"fastly-client-ip", b"fly-client-ip"),
+        *(b"x-azure-clientip", b"x-amzn-trace-id"),
+    }
+)
+_FORWARDED_FOR = b"x-forwarded-for"
+
+
+def network_of(text: str) -> Network:
+    """Return the network that a CIDR or a single address names; raises ValueError.
+
+    A network of all addresses is refused: it would let every client name its own address.
+    """
+    found = ip_network(text.strip(), strict=False)
+    if found.prefixlen == 0:
+        raise ValueError("it has all addresses")
+    return found
+
+
+def is_forwarded(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether a request carries a header that a proxy adds; names are in lower case."""
+    return any(name in _FORWARDING or name.startswith(b"x-forwarded") for name, _ in headers)
+
+
+def is_trusted(address: str, proxies: Sequence[Network]) -> bool:
+    """Return whether an address is that of a trusted proxy."""
+    found = _parsed(address) if proxies else None
+    return found is not None and any(found in network for network in proxies)
+
+
+def peer_of(scope: Scope) -> str:
+    """Return the address at the other end of the connection, "" if there is none."""
+    client = scope.get("client")
+    return str(client[0]) if client else ""
+
+
+def client_of(scope: Scope, proxies: Sequence[Network]) -> str:
+    """Return the address of the client: the peer, or the one that a trusted proxy names.
+
+    Each proxy appends the address of its own peer, so the list is read from its end as long as the
+    addresses are those of trusted proxies.  What comes before, anybody may have written.
+    """
+    found = peer_of(scope)
+    if not is_trusted(found, proxies):
+        return found
+    values = [value for name, value in scope["headers"] if name == _FORWARDED_FOR]
+    for part in reversed(b",".join(values).decode("latin-1").split(",")):
+        address = _parsed(_without_port(part.strip()))
+        if address is None:
+            break
+        found = str(address)
+        if not is_trusted(found, proxies):
+            break
+    return found
+
+
+def is_https(scope: Scope, proxies: Sequence[Network]) -> bool:
+    """Return whether the client uses https, as far as the connection or a trusted proxy says."""
+    if scope["scheme"] == "https":
+        return True
+    if not is_trusted(peer_of(scope), proxies):
+        return False
+    said = [value for name, value in scope["headers"] if name == b"x-forwarded-proto"]
+    return said == [b"https"]
+
+
+def bucket_of(address: str) -> str:
+    """Return what shares a limit with an address: itself, or the /64 of an IPv6 address."""
+    found = _parsed(address)
+    if isinstance(found, IPv6Address):
+        return str(ip_network((int(found) >> 64 << 64, 64)))
+    return address if found is None else str(found)
+
+
+def _without_port(text: str) -> str:
+    if text.startswith("["):
+        return text[1:].partition("]")[0]
+    return text.partition(":")[0] if text.count(":") == 1 else text
+
+
+@lru_cache(maxsize=1_000)
+def _parsed(text: str) -> IPv4Address | IPv6Address | None:
+    try:
+        found = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
+        return found.ipv4_mapped
+    return found
