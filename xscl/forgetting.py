@@ -41,6 +41,9 @@ FEW = 4096
 BOUNDED = 64
 """Pushes from one look at the number of rows of a table to the next."""
 
+RESULTS_UP_TO = "results_forgotten"
+"""The key in `state.meta` of the last position at which a result was deleted for its age."""
+
 _REFERRED = """
     SELECT doc FROM held UNION ALL SELECT doc FROM state.times
     UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result
@@ -257,6 +260,9 @@ class Forgetting:
             [self._matches.first],
         )
         last = position if cut is None else min(position, cut - 1)
+        ((oldest,),) = self._store.fetch(
+            "SELECT max(position) FROM state.result WHERE position <= ?", [last]
+        )
         self._hold({row[2] for row in self._rows_of_joins()})
         # An event join may make the row of a kept result again while it keeps one of its events.
         ((deleted,),) = self._store.fetch(
@@ -265,6 +271,8 @@ class Forgetting:
             " WHERE len(c.docs) = 0)",
             [last],
         )
+        if deleted:
+            self._store.set_meta(**{RESULTS_UP_TO: int(oldest)})
         return bool(deleted)
 
     # -- Identities ------------------------------------------------------------------------

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.compile import CompiledQuery
+from xscl.forgetting import RESULTS_UP_TO
 from xscl.match import Match, Reader
 from xscl.match_reader import MatchReader
 from xscl.matches import Matches
@@ -49,6 +50,14 @@ class Page:
     more: bool
     end: int
     clock: int
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Positions of results: up to `forgotten` they left for their age, `newest` is the last one."""
+
+    forgotten: int
+    newest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +122,11 @@ class Pages:
         """Return the position of the last result."""
         with self._lock:
             return self._store.progress("position")
+
+    def span(self) -> Span:
+        """Return which positions are kept."""
+        with self._lock:
+            return Span(self._store.meta(RESULTS_UP_TO), self._store.progress("position"))
 
     def last_positions(self) -> dict[int, int]:
         """Return the position of the last result of each stream of results."""

@@ -18,7 +18,7 @@ from typing import TypeAlias
 from xscl.delivery.message import Message, message_of
 from xscl.delivery.reading import following
 from xscl.generations import Generations
-from xscl.pages import LAST, Pages, Place
+from xscl.pages import LAST, Pages, Place, Span
 from xscl.results import Subscription
 
 PAGE = 100
@@ -82,6 +82,10 @@ class Listening:
         """
         agreed = self.generations.agreed(generation, place[0])
         return place if agreed == place[0] else (agreed, LAST)
+
+    async def span(self) -> Span:
+        """Return which positions are kept, as the store says now."""
+        return await asyncio.get_running_loop().run_in_executor(self._reading, self._pages.span)
 
     def close(self) -> None:
         """End, when the page that is being read has been."""

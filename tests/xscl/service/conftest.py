@@ -46,11 +46,19 @@ def serving(
     fetching: Fetching | None = None,
     mail: MailServer | None = None,
     patience: float = PATIENCE,
+    keep_matches: str | None = None,
 ) -> Iterator[Running]:
     """Run a service on a data directory while the block runs."""
     there = threading.Event()
     listen = replace(settings, port=0, fetching=fetching or settings.fetching)
-    serving = Serving(spark=False, look=0.05, listen=listen, fetching=listen.fetching, mail=mail)
+    serving = Serving(
+        spark=False,
+        look=0.05,
+        listen=listen,
+        fetching=listen.fetching,
+        mail=mail,
+        keep_matches=keep_matches,
+    )
     service = Service(home, serving, lambda matches: None, lambda address: there.set())
     failed: list[BaseException] = []
 

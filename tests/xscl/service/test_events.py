@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ import pytest
 from starlette.types import Message
 
 from tests.xscl.delivery.receiver import EACH, Sending
-from tests.xscl.service.conftest import Running, eventually, serving
+from tests.xscl.service.conftest import Running, code, eventually, serving
 from tests.xscl.service.listening import Event, listening
 from xscl.delivery.listening import Wish
 from xscl.delivery.outbox import Outbox, Ways
@@ -26,7 +27,7 @@ from xscl.home import Home
 from xscl.pages import LAST
 from xscl.restore import restore
 from xscl.secrets import Secrets
-from xscl.service.routes.events import EventStream, Patience
+from xscl.service.routes.events import Beginning, EventStream, Patience
 
 QUERY = "S//item->i"
 
@@ -111,10 +112,62 @@ def test_an_id_that_is_none_is_refused(operator: httpx.Client, last: str) -> Non
     assert refused.json()["code"] == "last_event_id"
 
 
-def test_an_id_of_the_future_waits(operator: httpx.Client) -> None:
+def test_an_id_ahead_of_the_newest_is_refused(operator: httpx.Client) -> None:
     at = subscribed(operator, "future")
-    with listening(operator, f"{at}/events", "100000000"):
+    with listening(operator, f"{at}/events") as listener:
         send(operator, 100)
+        (newest,) = listener.take(1)
+    generation, _, position = newest.id.partition("-")
+    for path in (f"{at}/events", "/v1/events"):
+        for ahead in (str(int(position) + 1), f"{generation}-{int(position) + 1}", "100000000-3"):
+            for refused in (
+                operator.get(path, headers={"Last-Event-ID": ahead}),
+                operator.get(path, params={"after": ahead}),
+            ):
+                assert code(refused) == (422, "position_ahead")
+                assert position in refused.json()["detail"]
+        with listening(operator, path, newest.id):
+            pass
+
+
+def test_who_comes_back_after_matches_were_dropped_is_told_of_the_gap(place: Home) -> None:
+    hour = timedelta(hours=1)
+    began = datetime.now(UTC) - 20 * hour
+    with serving(place, keep_matches="2 h") as running, running.client() as client:
+        paths = [f"{subscribed(client, 'q')}/events", "/v1/events"]
+
+        def sent(number: int, at: datetime) -> None:
+            params = {"id": f"d{number}", "time": at.isoformat()}
+            xml = f"<item>{number}</item>"
+            assert client.post("/v1/documents/S", params=params, content=xml).status_code == 202
+
+        with listening(client, paths[0]) as listener:
+            for number in range(6):
+                sent(number, began + number * hour)
+            first = listener.take(6)
+            eventually(lambda: len(kept(client, "/v1/subscriptions/q")) < 6)
+            for number in (6, 7):
+                sent(number, began + (5 * hour + timedelta(minutes=number)))
+            first += listener.take(2)
+        oldest = kept(client, "/v1/subscriptions/q")
+        dropped = len(first) - len(oldest)
+        assert 0 < dropped < len(first)
+        for path in paths:
+            for number, last in enumerate(first[:-1]):
+                with listening(client, path, last.id) as listener:
+                    if number + 1 < dropped:
+                        gap = listener.next()
+                        assert (gap.name, gap.data["code"]) == ("gap", "gap")
+                        assert gap.data["position"] == int(gap.id.partition("-")[2])
+                        assert gap.id == first[dropped - 1].id
+                    ids = [one.data["data"]["id"] for one in listener.take(1)]
+                    assert ids == [first[max(number + 1, dropped)].data["data"]["id"]]
+            with listening(client, f"{path}?after=0") as listener:
+                gap = listener.next()
+                assert gap.name == "gap"
+                assert listener.next().name == "match"
+            with listening(client, path, gap.id) as listener:
+                assert listener.next().name == "match", "told once"
 
 
 def test_after_a_restore_nobody_misses_a_match_for_a_position_that_is_given_twice(
@@ -222,7 +275,7 @@ async def listen(at_work: Sending, patience: Patience, seconds: float, most: int
             await asyncio.sleep(0.01)
         return {"type": "http.disconnect"}
 
-    stream = EventStream(at_work.outbox, Wish((1,), one=one), (0, LAST), patience)
+    stream = EventStream(at_work.outbox, Wish((1,), one=one), Beginning((0, LAST)), patience)
     async with asyncio.timeout(30):
         await stream({"type": "http"}, receive, send)
     return sent

@@ -5,6 +5,10 @@ but a place in the order of results.  What it cannot take in at once waits in bu
 size.  One that takes slowly while it falls behind is sent away with the reason; one that
 takes nothing at all is hung up on.  Both can come back to where they were.
 
+A listener that comes back after matches were dropped for their age (`serve --keep-matches`) gets an
+event `gap`, whose id is the last position that was dropped, and goes on from there.  An id ahead of
+the newest position is refused: everything up to it would be left out.
+
 An id says of which generation of the store its position is (`xscl.generations`).  Who comes back
 to a store that was put back from a backup meanwhile is told so by an event `restored`, and goes on
 where both agree: some matches may come again, under their ids.
@@ -89,9 +93,9 @@ async def of_one(
     """Each event is a message as webhooks have it; its id says from where to go on."""
     one = existing(here, who, name)
     wish = Wish((one.number, grouped), one=one, grouped=grouped)
-    begin, restored = _begin(last_event_id or after, here.outbox)
+    begin = await _begin(last_event_id or after, here.outbox)
     place = here.listeners.place(who)
-    return EventStream(here.outbox, wish, begin, standing=standing, restored=restored, place=place)
+    return EventStream(here.outbox, wish, begin, standing=standing, place=place)
 
 
 @router.get(
@@ -109,23 +113,31 @@ async def of_all(
 ) -> Response:
     """Each event is one match of one of your subscriptions."""
     wish = Wish(("all", who.number), mine=_mine(who), prefix=who.qualify(""))
-    begin, restored = _begin(last_event_id or after, here.outbox)
+    begin = await _begin(last_event_id or after, here.outbox)
     place = here.listeners.place(who)
-    return EventStream(here.outbox, wish, begin, standing=standing, restored=restored, place=place)
+    return EventStream(here.outbox, wish, begin, standing=standing, place=place)
 
 
 def _mine(who: Account) -> Callable[[Subscription], bool]:
     return lambda one: who.own(one.name) is not None
 
 
-def _begin(given: str | None, outbox: Outbox) -> tuple[Place, bool]:
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """Where a listener begins, and the events that it is sent first."""
+
+    place: Place
+    told: tuple[bytes, ...] = ()
+
+
+async def _begin(given: str | None, outbox: Outbox) -> Beginning:
     """Return after which place to begin: the one that is given, or the last one there is.
 
-    And whether it is another one than was given, since that was of another generation.
+    Raises Problem for an id that is none, or that is ahead of the newest position.
     """
     listening = outbox.listening
     if given is None:
-        return (listening.position, LAST), False
+        return Beginning((listening.position, LAST))
     found = _PLACE.fullmatch(given)
     if found is None:
         raise Problem(
@@ -135,10 +147,37 @@ def _begin(given: str | None, outbox: Outbox) -> tuple[Place, bool]:
             hint="send the id as it was received, or none",
         )
     place = int(found[2]), LAST if found[3] is None else int(found[3])
-    if found[1] is None:
-        return place, False
-    begin = listening.place_of(int(found[1], 16), place)
-    return begin, begin != place
+    begin = place if found[1] is None else listening.place_of(int(found[1], 16), place)
+    told = () if begin == place else (_restored(outbox, begin),)
+    span = await listening.span()
+    if begin[0] > span.newest:
+        raise Problem(
+            HTTPStatus.UNPROCESSABLE_ENTITY,
+            "position_ahead",
+            f"the newest match is at position {span.newest}, {begin[0]} is not reached yet",
+            hint="send no id to begin from now on",
+        )
+    if begin[0] < span.forgotten:
+        begin = span.forgotten, LAST
+        return Beginning(begin, (*told, _gap(outbox, begin)))
+    return Beginning(begin, told)
+
+
+def _restored(outbox: Outbox, place: Place) -> bytes:
+    """Return the event for a listener of before a restore, who goes on from a place."""
+    reason = "the service was put back from a backup; matches may come again, under their ids"
+    return _told(outbox, place, "restored", reason)
+
+
+def _gap(outbox: Outbox, place: Place) -> bytes:
+    """Return the event for a listener whose next matches may have been dropped up to a place."""
+    reason = "matches up to this position are no longer kept; some may not have been sent"
+    return _told(outbox, place, "gap", reason)
+
+
+def _told(outbox: Outbox, place: Place, name: str, reason: str) -> bytes:
+    data = {"code": name, "reason": reason, "position": place[0]}
+    return event(name, json.dumps(data).encode(), outbox.listening.id_of(place))
 
 
 class _Away(Exception):
@@ -158,19 +197,18 @@ class EventStream(Response):
         self,
         outbox: Outbox,
         wish: Wish,
-        begin: Place,
+        begin: Beginning,
         patience: Patience | None = None,
         standing: Callable[[], bool] = lambda: True,
         *,
-        restored: bool = False,
         place: AbstractContextManager[None] | None = None,
     ) -> None:
         super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._outbox = outbox
         self._wish = wish
-        self._place = begin
-        self._restored = restored
+        self._place = begin.place
+        self._told = begin.told
         self._held = place or nullcontext()
         self._patience = patience or Patience()
         self._slow = False
@@ -201,8 +239,8 @@ class EventStream(Response):
         gone = loop.create_task(_gone(receive, bell))
         try:
             await self._give(send, f"retry: {self._patience.again}\n\n".encode())
-            if self._restored:
-                await self._give(send, self._told_of_restore())
+            for one in self._told:
+                await self._give(send, one)
             while not gone.done():
                 await self._give_what_is_there(send, bell)
                 await self._wait(send, bell)
@@ -211,13 +249,6 @@ class EventStream(Response):
         finally:
             take_away()
             gone.cancel()
-
-    def _told_of_restore(self) -> bytes:
-        """Return what says that the listener does not go on where it was, and where it does."""
-        reason = "the service was put back from a backup; matches may come again, under their ids"
-        data = {"code": "restored", "reason": reason, "position": self._place[0]}
-        id = self._outbox.listening.id_of(self._place)
-        return event("restored", json.dumps(data).encode(), id)
 
     async def _give_what_is_there(self, send: Send, bell: asyncio.Event) -> None:
         """Send what has come, page by page; whoever rings meanwhile is heard afterwards."""
