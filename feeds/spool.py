@@ -367,6 +367,15 @@ class Spool:
         with _opened(path) as (_, _, footer):
             return Segment(number, path, footer["rows"], footer["arrived"], footer["bytes"])
 
+    def newest_arrival(self, among: int = 16) -> int | None:
+        """The latest arrival in the newest segments that can be read; None if there are none."""
+        latest = self.latest()
+        found: list[int] = []
+        for number in self.numbers(max(0, latest - among)):
+            with suppress(SegmentGone, SegmentDamaged):
+                found.append(self.segment(number).arrived)
+        return max(found, default=None)
+
     def read(self, number: int, begin: int = 0, end: int | None = None) -> list[Document]:
         """The documents of the segment in the order of their arrival, checked against its checksum.
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from weakref import WeakKeyDictionary
@@ -49,11 +49,15 @@ class Count:
 class Feeds:
     """The table of feeds in an engine's database, on a connection of its own.
 
-    With the directory of a spool, it first catches up with that.
+    With the directory of a spool, it first catches up with that. `clock` tells when feeds are
+    added, in ticks.
     """
 
-    def __init__(self, engine: Engine, spool: Path | None = None) -> None:
+    def __init__(
+        self, engine: Engine, spool: Path | None = None, clock: Callable[[], int] | None = None
+    ) -> None:
         self._engine = engine
+        self._clock = clock or ticks
         self._store = engine.store()
         self._writing = _WRITING.setdefault(engine, threading.RLock())
         try:
@@ -187,7 +191,7 @@ class Feeds:
         self, wanted: Sequence[Wanted], *, now: int | None = None
     ) -> list[Feed | FeedsError]:
         """Follow feeds, all due at once; in the place of one that cannot be, say why."""
-        time_now = ticks() if now is None else now
+        time_now = self._clock() if now is None else now
         added: list[Feed | FeedsError] = []
         with self._writing:
             followed = Followed(self, self._published())

@@ -157,7 +157,8 @@ class Fetching:
 
     `quick` polls every feed exactly as often as its `every` says, whatever the
     feed wishes: for the demonstration and for tests.  `clock` tells the time in
-    ticks.  While `is_paused` says so, no feed is asked.
+    ticks; a service has its own (`xscl.arrival_clock`) unless one is given.  While
+    `is_paused` says so, no feed is asked.
     """
 
     allow_addresses: tuple[str, ...] = ()
@@ -165,9 +166,13 @@ class Fetching:
     seconds: float = DEFAULT.seconds
     largest: int = DEFAULT.largest
     resolve: Resolve = resolve
-    clock: Callable[[], int] = ticks
+    clock: Callable[[], int] | None = None
     is_paused: Callable[[], bool] = bool
     contact: str = DEFAULT.contact
+
+    def now(self) -> int:
+        """Return the time, in ticks."""
+        return ticks() if self.clock is None else self.clock()
 
     @property
     def settings(self) -> Settings:
@@ -215,13 +220,13 @@ async def _keep_polling(
         while not stopping.is_set():
             beside = min(asking.turns.waiting, WAITING)
             free = 0 if fetching.is_paused() else AT_ONCE + beside - len(flying)
-            for feed in feeds.next_due(fetching.clock(), asking.busy, free) if free > 0 else ():
+            for feed in feeds.next_due(fetching.now(), asking.busy, free) if free > 0 else ():
                 asking.busy.add(feed.domain)
                 flying.add(asyncio.create_task(asking.ask(feed)))
             # Before the next look every poll that has ended is taken: its feed is not due twice.
             ended = await _ended(flying)
             flying -= ended
-            _take(feeds, spool, [task.result() for task in ended], fetching.clock())
+            _take(feeds, spool, [task.result() for task in ended], fetching.now())
             asking.release(task.result() for task in ended)
     finally:
         for task in flying:
@@ -315,12 +320,12 @@ class _Asking:
     settings: Settings = field(init=False)
 
     def __post_init__(self) -> None:
-        self.turns = Turns(self.fetching.clock)
+        self.turns = Turns(self.fetching.now)
         self.settings = replace(self.fetching.settings, turn=self.turns.of)
 
     async def ask(self, feed: Feed) -> Answer:
         """Ask a feed whose domain is busy with it, and free it again."""
-        now, domain, quick = self.fetching.clock(), feed.domain, self.fetching.quick
+        now, domain, quick = self.fetching.now(), feed.domain, self.fetching.quick
         try:
             outcome, parsed = await self._asked(feed, now)
             if isinstance(outcome, Failed):
@@ -420,7 +425,7 @@ class _Round:
     def take(self) -> None:
         """Take the answers to the spool and the table."""
         answers, self.answers, self.size = self.answers, [], 0
-        self.done += _take(self.feeds, self.spool, answers, self.fetching.clock())
+        self.done += _take(self.feeds, self.spool, answers, self.fetching.now())
 
 
 def _take(feeds: Feeds, spool: Spool, answers: Sequence[Answer], now: int) -> list[Polled]:

@@ -26,6 +26,7 @@ from functools import partial
 from types import FrameType
 
 from feeds.spool import Spool, SpoolError
+from xscl.arrival_clock import ArrivalClock
 from xscl.delivery.mail import MailServer
 from xscl.delivery.outbox import Outbox, Ways
 from xscl.delivery.webhook import Posting
@@ -63,7 +64,8 @@ class Serving:
     `history` and `keep_matches` change for how long texts and matches are kept; None changes
     nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `workers` processes
     help the engine with large batches, unless Spark's tasks do.  `mail` is the server that takes
-    mails.  Of the disk `least_free` bytes are left free.
+    mails.  Of the disk `least_free` bytes are left free.  `clock` gives times to arrivals; by
+    default it is over the clocks of this machine.
     """
 
     spark: bool = True
@@ -76,6 +78,7 @@ class Serving:
     workers: int = 0
     mail: MailServer | None = None
     least_free: int = LEAST
+    clock: ArrivalClock | None = None
 
     @property
     def beside(self) -> int:
@@ -100,6 +103,9 @@ class Service:
         self._on_listening = on_listening
         self._on_consuming = on_consuming
         self._home = home
+        self._clock = serving.clock or ArrivalClock()
+        fetching = serving.fetching
+        self._fetching = replace(fetching, clock=fetching.clock or self._clock.now)
         self._serving = serving
         self._on_matches = on_matches
         self._stopping = threading.Event()
@@ -113,7 +119,7 @@ class Service:
     def run(self, until: threading.Event | None = None) -> None:
         """Serve until `stop`, or until the event is set and everything is consumed."""
         with self._opened() as (engine, outbox, spool, feeds, store):
-            looks = Looks(store, self._home, engine=engine)
+            looks = Looks(store, self._home, engine=engine, now=self._clock.now)
             self._report(looks)
             with self._answering(engine, spool, outbox):
                 self._report(looks)
@@ -145,11 +151,11 @@ class Service:
 
         Nothing is answered over HTTP.  Raises DiskFull instead of waiting for room.
         """
-        fetching = self._serving.fetching
+        fetching = self._fetching
         self.room.refuse()
         with self._opened() as (engine, outbox, spool, feeds, store):
-            poll_now(feeds, spool, feeds.due(fetching.clock()), fetching)
-            keeper = Timekeeper(engine, spool, partial(heard_until, store))
+            poll_now(feeds, spool, feeds.due(fetching.now()), fetching)
+            keeper = Timekeeper(engine, spool, partial(heard_until, store), self._clock.now)
             with self._consuming(engine, spool, self.room.refuse) as consumer:
                 self._consumer = consumer
                 if not self._stopping.is_set():
@@ -158,7 +164,7 @@ class Service:
                     if spool.numbers(engine.segment, 1):  # it is later than something waited for
                         consumer.run_once()
             outbox.finish(self._stopping)
-            self._report(Looks(store, self._home, engine=engine), whole=True)
+            self._report(Looks(store, self._home, engine=engine, now=self._clock.now), whole=True)
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[Engine, Outbox, Spool, Feeds, Store]]:
@@ -174,6 +180,7 @@ class Service:
         ):
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(asked(engine.retention, *asked_now))
+            self._clock.continue_after(spool.newest_arrival())
             yield engine, outbox, spool, feeds, store
 
     def _consume(self, consumer: Consumer) -> None:
@@ -224,7 +231,9 @@ class Service:
         from xscl.service.server import Server
 
         prepare(engine)
-        with installed(self._home, engine, spool, outbox, settings, self.room) as installation:
+        with installed(
+            self._home, engine, spool, outbox, settings, self.room, self._clock
+        ) as installation:
             if not settings.is_open and not installation.tokens.of():
                 _log.warning("requests need a token, and none exists: %s", NO_TOKEN)
             server = Server(create_app(installation), settings, installation.connections)
@@ -294,7 +303,7 @@ class Service:
         After a failure in between the table of feeds has to catch up with the spool: it is opened
         anew.
         """
-        fetching = replace(self._serving.fetching, is_paused=lambda: self.room.short() is not None)
+        fetching = replace(self._fetching, is_paused=lambda: self.room.short() is not None)
         keep = partial(keep_polling, spool=spool, fetching=fetching, stopping=self._stopping)
         if self._until_full(lambda: keep(feeds)):
             return
@@ -321,7 +330,7 @@ class Service:
     def _keep_time(self, engine: Engine, spool: Spool) -> None:
         """Let time pass on live streams until `stop`; not while the disk is full."""
         with closing(engine.store()) as store:
-            keeper = Timekeeper(engine, spool, partial(heard_until, store))
+            keeper = Timekeeper(engine, spool, partial(heard_until, store), self._clock.now)
             while not self._stopping.wait(self._serving.look):
                 if self.room.short() is None:
                     self._until_full(keeper.look)
@@ -345,6 +354,7 @@ class Service:
     def _report(self, looks: Looks, *, whole: bool = False) -> int:
         """Write status.json, and return how many documents wait."""
         found = looks.now(whole=whole)
+        clock = self._clock.agreement()
         self._home.write_status(
             {
                 **found.as_dict(),
@@ -352,6 +362,8 @@ class Service:
                 "written": written(ticks()),
                 "address": self.address,
                 "paused": self.room.short(),
+                "wall_clock": clock.state,
+                "wall_clock_ahead": clock.seconds,
             }
         )
         return found.waiting

@@ -17,6 +17,7 @@ from typing import Any
 from feeds.spool import Segment, Spool, SpoolError
 from xscl.documents import EARLIEST
 from xscl.engine import Engine
+from xscl.followed import ticks
 from xscl.home import Home
 from xscl.instants import ticks_of_time, written
 from xscl.ledger import DIRECT, Ledger
@@ -108,9 +109,9 @@ class Window:
         """The length for people: in the largest unit of which it is a whole number."""
         if self.ticks is None:
             return "ever"
-        for unit, ticks in _UNITS:
-            if self.ticks >= ticks and not self.ticks % ticks:
-                return f"{self.ticks // ticks} {unit}"
+        for unit, size in _UNITS:
+            if self.ticks >= size and not self.ticks % size:
+                return f"{self.ticks // size} {unit}"
         return f"{self.ticks} ticks"
 
 
@@ -248,7 +249,7 @@ LONGEST = 60.0
 class Looks:
     """Looks at the figures of one store, one after the other; `clock` tells seconds.
 
-    `engine` is the one that runs, if there is one.
+    `engine` is the one that runs, if there is one; `now` is the clock of arrivals, in ticks.
     """
 
     def __init__(
@@ -257,7 +258,9 @@ class Looks:
         home: Home,
         clock: Callable[[], float] = time.monotonic,
         engine: Engine | None = None,
+        now: Callable[[], int] = ticks,
     ) -> None:
+        self._now = now
         self._engine = engine
         self._store = store
         self._home = home
@@ -288,7 +291,7 @@ class Looks:
             spool=latest,
             position=position,
             waiting=waiting,
-            lag=max(0.0, time.time() - oldest / 1e6) if waiting else 0.0,
+            lag=max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
             rates=None if self._engine is None else self._engine.pace.rates(),
         )
 

@@ -7,8 +7,9 @@ spool: a segment without documents that says how late it is.  It is consumed in 
 whichever consumer, in a transaction like any batch; so what follows from it is as durable, comes
 as much once, and is the same when the spool is read again, as what follows from documents.
 
-A beat must not overtake documents that are on their way to the spool.  Those that are posted
-without a time have that of their request, so a beat is a little behind the wall clock.  Items come
+A beat must not overtake documents that are on their way to the spool.  Those that are posted with
+the time of their sender's clock take a moment, so a beat is a little behind the clock of arrivals
+(`xscl.arrival_clock`).  Items come
 when their feeds are polled: after a time in which nothing was polled it waits for that.  What comes
 later than its stream allows is late, and told as such.
 """
@@ -23,7 +24,7 @@ from xscl.engine import Engine
 from xscl.followed import ticks
 
 ON_THE_WAY = 1_000_000
-"""Ticks from a request to its document's segment, at most, unless the machine is overloaded."""
+"""Ticks from a document's own time to its segment that are allowed for."""
 
 
 class Timekeeper:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 
 from feeds.spool import Spool
+from xscl.arrival_clock import ArrivalClock
 from xscl.delivery.outbox import Outbox
 from xscl.diskroom import DiskRoom
 from xscl.engine import Engine
@@ -182,7 +183,8 @@ class Installation:
 
     `feeds` has a connection of its own, which one request at a time may use: take `feeds_lock`.
     `reading` yields a store for one request.  `registrar` registers queries, `intake` takes
-    documents, both many together; `resolver` knows what the names in queries stand for.
+    documents, both many together; `clock` gives times to arrivals; `resolver` knows what the
+    names in queries stand for.
     `connections` counts those of each client, in the event loop of the server.
     `answers` hands on what threads have done; `questions`, `imports` and `confirming` have
     turns, `requests` and `listeners` are counted.  Take `endpoints_lock` to count endpoints
@@ -201,6 +203,7 @@ class Installation:
     reading: Readers
     public: PublicStreams
     resolver: Resolver
+    clock: ArrivalClock
     intake: Intake
     usage: Usage
     sql: UserSql
@@ -225,10 +228,11 @@ def installed(
     outbox: Outbox,
     settings: Settings,
     room: DiskRoom,
+    clock: ArrivalClock,
 ) -> Iterator[Installation]:
     """Yield an installation over an engine and a spool, which the caller has and closes."""
     with ExitStack() as stack:
-        feeds = stack.enter_context(Feeds(engine))
+        feeds = stack.enter_context(Feeds(engine, clock=clock.now))
         readers = stack.enter_context(closing(Readers(engine)))
         own, tokens = (stack.enter_context(closing(engine.store())) for _ in range(2))
         accounts = Accounts(own)
@@ -240,10 +244,12 @@ def installed(
         if settings.warm:
             sql.start()
         outbox.mails.limit = accounts.mails_of
-        intake = stack.enter_context(closing(Intake(spool, engine, room, settings.waiting)))
+        intake = Intake(spool, engine, room, clock, settings.waiting)
+        stack.enter_context(closing(intake))
         yield Installation(
             *(home, engine, feeds, spool, outbox, settings),
             *(accounts, Tokens(tokens, accounts), registrar, readers, public, resolver),
-            *(intake, usage, sql, Metrics(engine, home), Backups(home, engine, readers, room)),
+            *(clock, intake, usage, sql, Metrics(engine, home)),
+            Backups(home, engine, readers, room),
             connections=ConnectionLimit(settings.connections),
         )

@@ -1,9 +1,10 @@
 """Documents from requests to the spool: many requests, one segment, durable before the answer.
 
 A segment costs two writes to the disk.  Whoever brings a document puts it on a queue and waits; one
-thread appends all that is there together.  What is in the spool and not consumed yet is counted,
-and when that is much, documents are refused until the engine has caught up: nothing that was
-acknowledged is ever dropped.
+thread appends all that is there together.  A document without a time gets it there, so that for all
+of them the order of acceptance is the order of time.  What is in the spool and not consumed yet is
+counted, and when that is much, documents are refused until the engine has caught up: nothing that
+was acknowledged is ever dropped.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from feeds.documents import Document
 from feeds.spool import Spool
+from xscl.arrival_clock import ArrivalClock
 from xscl.diskroom import DiskFull, DiskRoom
 from xscl.engine import Engine
 from xscl.errors import Stopping, XsclError
-from xscl.followed import ticks
 
 DOCUMENTS = 50_000
 BYTES = 256_000_000
@@ -42,21 +43,33 @@ class Brought:
 
     documents: tuple[Document, ...]
     size: int
-    done: Future[int] = field(default_factory=Future)
+    is_timed: bool
+    done: Future[tuple[Document, ...]] = field(default_factory=Future)
+
+    def stamped(self, clock: ArrivalClock) -> tuple[Document, ...]:
+        """The documents, with times by the clock if they have none of their own."""
+        if self.is_timed:
+            return self.documents
+        return tuple(replace(one, timestamp=clock.stamp()) for one in self.documents)
 
 
 class Intake:
-    """A thread that appends what waits to the spool."""
+    """A thread that appends what waits to the spool.
+
+    `clock` gives times to documents that have none; it is the only one that does so in this spool.
+    """
 
     def __init__(
         self,
         spool: Spool,
         engine: Engine,
         room: DiskRoom,
+        clock: ArrivalClock,
         documents: int = DOCUMENTS,
         size: int = BYTES,
     ) -> None:
         self._room = room
+        self._clock = clock
         self._spool = spool
         self._engine = engine
         self._most = documents, size
@@ -69,10 +82,15 @@ class Intake:
         self._thread = threading.Thread(target=self._run, name="intake", daemon=True)
         self._thread.start()
 
-    def bring(self, documents: Sequence[Document]) -> int:
-        """Return the segment that has the documents, durably; raises Busy, DiskFull, SpoolError."""
+    def bring(self, documents: Sequence[Document], *, is_timed: bool = True) -> Sequence[Document]:
+        """Append documents, and return them as they are in the spool, durably.
+
+        Without times of their own (`is_timed` is false) they have those of the clock, by the order
+        of acceptance.  Raises Busy, DiskFull, SpoolError.
+        """
         self._room.refuse()
-        brought = Brought(tuple(documents), sum(len(one.xml) for one in documents))
+        size = sum(len(one.xml) for one in documents)
+        brought = Brought(tuple(documents), size, is_timed)
         with self._mutex:
             if self._closed:
                 raise Stopping()
@@ -123,19 +141,25 @@ class Intake:
                 return
 
     def _append(self, together: Sequence[Brought], size: int) -> None:
-        documents = [one for brought in together for one in brought.documents]
+        count = sum(len(brought.documents) for brought in together)
+        appended: list[tuple[Document, ...]] = []
+
+        def stamp() -> tuple[Sequence[Document], int]:
+            appended.extend(brought.stamped(self._clock) for brought in together)
+            return [one for documents in appended for one in documents], self._clock.now()
+
         try:
-            number = self._spool.append(documents, ticks())
+            number = self._spool.append_in_turn(stamp)
         except Exception as error:
             if self._room.failed(error):
                 error = DiskFull(str(error), hint="send it again when there is room")
             with self._mutex:
-                self._waiting -= len(documents)
+                self._waiting -= count
                 self._bytes -= size
             for brought in together:
                 brought.done.set_exception(error)
             return
         with self._mutex:
-            self._segments.append((number, len(documents), size))
-        for brought in together:
-            brought.done.set_result(number)
+            self._segments.append((number, count, size))
+        for brought, documents in zip(together, appended, strict=True):
+            brought.done.set_result(documents)

@@ -12,6 +12,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving
+from xscl.arrival_clock import ArrivalClock
 from xscl.diskroom import DiskRoom
 from xscl.engine import Engine
 from xscl.home import Home
@@ -204,7 +205,7 @@ def test_l2_what_waits_is_bounded_and_nothing_acknowledged_is_lost(place: Home) 
     """A burst is held back until the engine has caught up."""
     document = Document("S", "d", 1, b"<a/>")
     with place.hold("test"), Engine(place.database) as engine, Spool(place.spool) as spool:
-        intake = Intake(spool, engine, DiskRoom(place.path, 0), documents=10)
+        intake = Intake(spool, engine, DiskRoom(place.path, 0), ArrivalClock(), documents=10)
         for _ in range(10):
             intake.bring([document])
         with pytest.raises(Busy):

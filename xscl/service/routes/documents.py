@@ -15,7 +15,6 @@ from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from xscl.errors import DocumentError, XsclError
 from xscl.feed import EVERYTHING
-from xscl.followed import ticks
 from xscl.instants import ticks_of_time
 from xscl.refusing import check
 from xscl.retention import DAY
@@ -48,7 +47,8 @@ Time = Annotated[
     str | None,
     Query(
         max_length=50,
-        description="Its time, ISO 8601 or microseconds since 1970; now if it is left out.",
+        description="Its time, ISO 8601 or microseconds since 1970. If it is left out, the service"
+        " gives it the time at which it is accepted, in the order of acceptance.",
         examples=["2026-03-01T12:00:00Z"],
     ),
 ]
@@ -109,7 +109,7 @@ def take(
     """Return what was taken, durably, or raise why it cannot be."""
     known = _stream(here, who, stream)
     given = name or secrets.token_hex(16)
-    moment = _moment(who, time)
+    moment, is_timed = _moment(here, who, time)
     document = Document(known, who.qualify(given), moment, xml, origin=who.name)
     _check(here, who, document)
     here.usage.refuse_many_matches(who)
@@ -117,8 +117,8 @@ def take(
     here.accounts.claim(THE_OPERATOR if who.is_operator else who, stream)
     if time is None:
         here.engine.make_live(known)
-    here.intake.bring([document])
-    return Taken(id=given, stream=stream, timestamp=moment)
+    (taken,) = here.intake.bring([document], is_timed=is_timed)
+    return Taken(id=given, stream=stream, timestamp=taken.timestamp)
 
 
 def _check(here: Installation, who: Account, document: Document) -> None:
@@ -163,8 +163,9 @@ def _stream(here: Installation, who: Account, stream: str) -> str:
     return known
 
 
-def _moment(who: Account, time: str | None) -> int:
-    now = ticks()
+def _moment(here: Installation, who: Account, time: str | None) -> tuple[int, bool]:
+    """Return the time of a document, and whether it stays; if not, it is stamped when accepted."""
+    now = here.clock.now()
     found = now if time is None else ticks_of_time(time)
     if found is None:
         raise Problem(
@@ -180,4 +181,4 @@ def _moment(who: Account, time: str | None) -> int:
             reason_code="future",
         )
     # The latest document drives everybody's windows, so users do not get ahead of the clock.
-    return found if who.is_operator else min(found, now)
+    return found, time is not None and (who.is_operator or found <= now)

@@ -14,7 +14,7 @@ from feeds.addresses import refusal
 from feeds.opml import read_list, write_opml
 from xscl.feed import EVERY, EVERYTHING, SECOND, Feed, check_url, read_header, shown
 from xscl.feedlist import Line, outlines_of, take_list
-from xscl.followed import Count, Feeds, ticks
+from xscl.followed import Count, Feeds
 from xscl.following import allow_late, follow, late_items
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account
@@ -293,7 +293,7 @@ def change(key: Key, change: Change, here: Here, who: Who) -> Shown:
             headers = tuple(map(read_header, change.headers))
             changed = replace(changed, headers=headers, given_for=feed.url if headers else "")
         if change.revive:
-            changed = replace(changed, gone=False, next_poll=ticks())
+            changed = replace(changed, gone=False, next_poll=here.clock.now())
         here.feeds.edit(changed)
         fixed = allow_late(here.engine, [changed])
         _claim(here, who, changed)
@@ -315,7 +315,7 @@ def poll(key: Key, here: Here, who: Who) -> Shown:
     with here.feeds_lock:
         feed = existing(here.feeds, who, key)
         earliest = (feed.polled or 0) + LEAST * SECOND
-        soon = max(ticks(), 0 if who.is_operator else earliest)
+        soon = max(here.clock.now(), 0 if who.is_operator else earliest)
         feed = replace(feed, next_poll=min(feed.next_poll, soon))
         here.feeds.edit(feed)
         counts = here.feeds.counts([feed.key])

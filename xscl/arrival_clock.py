@@ -1,0 +1,220 @@
+"""The clock of arrivals: the wall clock, checked against the monotonic clock.
+
+The latest time among documents decides which joins are still open, for all streams. A wall clock
+that jumps ahead for a moment would close the windows of everybody until real time has caught up.
+So a service takes the times that it gives (of documents without a time, of polls and of beats)
+from one clock, which never goes back and follows the wall clock only as far as that agrees with
+the monotonic clock, which no step touches:
+
+    wall clock against anchor + monotonic   what is told
+    within a second                         the wall clock
+    a step, either way                      anchor + monotonic; the step is reported
+    ahead by at most a day, for 10 minutes  the wall clock, which is the new anchor
+    ahead by more                           anchor + monotonic until the service is restarted,
+                                            unless that is before 2026: a clock was never set
+    behind, for 10 minutes                  half as fast as the monotonic clock, until they meet
+
+The anchor is the wall clock when the service starts. A step back to it ends a disagreement at any
+time. The monotonic clock counts while the machine is suspended.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from xscl.followed import ticks
+
+SECOND = 1_000_000
+DAY = 86_400 * SECOND
+BOUND = SECOND
+"""Ticks that the wall clock may differ from the monotonic clock, counted from the anchor."""
+
+SETTLED = 600 * SECOND
+"""Ticks of the monotonic clock for which a step has to last before it is followed."""
+
+FURTHEST = DAY
+"""Ticks of a step ahead that is followed without a restart: as far as documents may be ahead."""
+
+RELEASED = 1_767_225_600 * SECOND
+"""2026-01-01: no clock that was ever set is before it."""
+
+State: TypeAlias = Literal["ok", "stepped", "slowed"]
+
+_log = logging.getLogger(__name__)
+_BOOTTIME = int(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def monotonic() -> int:
+    """Return the ticks since the machine was started, those while it was suspended included."""
+    return time.clock_gettime_ns(_BOOTTIME) // 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How the wall clock agrees with the clock of arrivals; `ahead` by so many ticks it is.
+
+    `ok`: it is followed. `stepped`: it is not. `slowed`: the clock of arrivals runs at half speed
+    until the wall clock, which was set back, has caught up.
+    """
+
+    state: State
+    ahead: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """By how many seconds the wall clock is ahead; 0 if it is followed."""
+        return self.ahead / SECOND
+
+
+OK = Agreement("ok")
+
+
+class ArrivalClock:
+    """One clock for all that gives times to what enters a spool; called from any thread.
+
+    `wall` and `steady` are the wall clock and the monotonic clock, in ticks.
+    """
+
+    def __init__(
+        self, wall: Callable[[], int] = ticks, steady: Callable[[], int] = monotonic
+    ) -> None:
+        self._wall = wall
+        self._steady = steady
+        self._mutex = threading.Lock()
+        self._anchor, self._anchored = wall(), steady()
+        self._slow = False
+        self._last = self._anchor  # what was told last
+        self._offset = self._anchor - self._anchored  # of the wall clock, when it was last stepped
+        self._stepped = self._anchored  # when that was
+        self._agreement = OK
+
+    def now(self) -> int:
+        """Return the time; it is never less than before."""
+        with self._mutex:
+            return self._now()
+
+    def stamp(self) -> int:
+        """Return the time for a document; it is more than any time before."""
+        with self._mutex:
+            before = self._last
+            self._last = max(self._now(), before + 1)
+            return self._last
+
+    def agreement(self) -> Agreement:
+        """Return how the wall clock agrees with this clock now."""
+        with self._mutex:
+            self._now()
+            return self._agreement
+
+    def continue_after(self, last: int | None) -> None:
+        """Go on after the last time that was told before a restart, if it is less than a day ahead.
+
+        Where it is further ahead, that was the time of a wrong clock.
+        """
+        if last is None:
+            return
+        with self._mutex:
+            ahead = last - self._now()
+            if ahead > FURTHEST:
+                _log.warning(
+                    "the spool has arrivals %s ahead of the clock of this machine: that was wrong"
+                    " then, or is now; documents without a time are stamped by it all the same,"
+                    " and may be late",
+                    _length(ahead),
+                )
+            elif ahead > 0:
+                self._anchor, self._anchored, self._slow = last, self._steady(), True
+                self._last = last
+
+    def _now(self) -> int:
+        wall, steady = self._wall(), self._steady()
+        passed = steady - self._anchored
+        ours = self._anchor + (passed // 2 if self._slow else passed)
+        ahead = wall - ours
+        if abs(wall - steady - self._offset) > BOUND:
+            self._offset, self._stepped = wall - steady, steady
+        if self._slow:
+            ours = self._slowed(wall, steady, ours)
+        elif abs(ahead) > BOUND:
+            ours = self._disagreed(wall, steady, ours)
+        else:
+            ours = wall
+            self._agree(OK)
+        self._last = max(self._last, ours)
+        return self._last
+
+    def _slowed(self, wall: int, steady: int, ours: int) -> int:
+        """Run at half speed while the wall clock is behind."""
+        ahead = wall - ours
+        if ahead < 0:
+            self._agree(Agreement("slowed", ahead) if ahead < -BOUND else OK)
+            return ours
+        self._slow, self._anchor, self._anchored = False, ours, steady
+        if ahead > BOUND:
+            return self._disagreed(wall, steady, ours)
+        self._agree(OK)
+        return wall
+
+    def _disagreed(self, wall: int, steady: int, ours: int) -> int:
+        """Go on by the monotonic clock, until a step has lasted that can be followed."""
+        ahead = wall - ours
+        if steady - self._stepped < SETTLED or _is_too_far(ahead, ours):
+            self._agree(Agreement("stepped", ahead))
+            return ours
+        self._slow, self._anchor, self._anchored = ahead < 0, max(wall, ours), steady
+        self._agree(Agreement("slowed", ahead) if ahead < 0 else OK)
+        return self._anchor
+
+    def _agree(self, found: Agreement) -> None:
+        """Note how the clocks agree, and log what has changed."""
+        before, self._agreement = self._agreement, found
+        if found.state == before.state:
+            return
+        match found.state:
+            case "ok":
+                _log.warning("the wall clock is followed again")
+            case "stepped":
+                _log.warning(
+                    "the wall clock has jumped by %s against the monotonic clock and is not"
+                    " followed; %s",
+                    _length(found.ahead),
+                    _way_back(found.ahead, self._last),
+                )
+            case "slowed":
+                _log.warning(
+                    "the wall clock was set back by %s: arrivals are counted at half speed until"
+                    " it has caught up",
+                    _length(-found.ahead),
+                )
+
+
+def way_back(state: str, seconds: float, now: int) -> str:
+    """Return what ends a disagreement: its state, by how much the wall clock is ahead, the time."""
+    if state == "slowed":
+        return "arrivals are counted at half speed until the wall clock has caught up"
+    return _way_back(round(seconds * SECOND), now)
+
+
+def _way_back(ahead: int, now: int) -> str:
+    minutes = SETTLED // (60 * SECOND)
+    if _is_too_far(ahead, now):
+        return "set it right, or restart the service if it is right now"
+    return f"set it right; if it stays as it is, it is followed after {minutes} minutes"
+
+
+def _is_too_far(ahead: int, now: int) -> bool:
+    """Return whether a step is not followed without a restart; a clock may have been unset."""
+    return ahead > FURTHEST and now >= RELEASED
+
+
+def _length(ticks: int) -> str:
+    """Return a duration with its sign, in the largest unit of which it is one at least."""
+    for unit, size in (("d", DAY), ("h", 3_600 * SECOND), ("min", 60 * SECOND)):
+        if abs(ticks) >= size:
+            return f"{ticks / size:+.1f} {unit}"
+    return f"{ticks / SECOND:+.1f} s"
