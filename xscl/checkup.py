@@ -19,21 +19,24 @@ from typing import Literal, TypeAlias
 
 from feeds.java import JavaNotFound, find_java
 from feeds.spool import Spool, SpoolError
+from xscl.arrival_clock import RELEASED, SECOND, way_back
 from xscl.errors import StoreError
 from xscl.feed import FeedsError
+from xscl.followed import ticks
 from xscl.home import Home
+from xscl.instants import ticks_of_time
 from xscl.mark import NEW, read_mark
 from xscl.migrations import VERSION
 from xscl.secrets import NAME as SECRETS
 from xscl.secrets import Secrets
 from xscl.store import inspect
+from xscl.storeerrors import restoring
 from xscl.storefile import remaining
 
 Sign: TypeAlias = Literal["ok", "warn", "bad"]
 
 _LITTLE, _TOO_LITTLE = 2_000_000_000, 200_000_000  # bytes
 _OLDEST_PYTHON = (3, 11)
-_RELEASED = 1_767_225_600  # 2026-01-01: no clock is before that
 _DAY = 86_400
 _WITHOUT_SPARK = "'xscl serve --no-spark' does without; pip install 'xscl[spark]' brings it"
 
@@ -94,10 +97,21 @@ def _disk(path: Path) -> Finding:
 
 
 def _clock(home: Home) -> Finding:
+    told = home.read_status() or {}
+    state, ahead = told.get("wall_clock", "ok"), told.get("wall_clock_ahead", 0.0)
+    if state != "ok" and home.address() is not None:
+        found = f"the wall clock is {ahead:+.0f} s against the clock that the service goes by"
+        sign: Sign = "warn" if state == "slowed" else "bad"
+        return Finding("clock", sign, found, way_back(state, ahead, ticks()))
     now = time.time()
+    latest = ticks_of_time(told.get("clock") or "") or 0
+    if latest / SECOND > now + _DAY:
+        found = f"the latest document is {(latest / SECOND - now) / _DAY:.0f} d ahead of this clock"
+        hint = f"what comes until then is late; {restoring(home.database)} puts a backup back"
+        return Finding("clock", "bad", found, hint)
     found = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(now))
     written = [one.stat().st_mtime for one in (home.database, home.status) if one.exists()]
-    if now < _RELEASED or any(one > now + _DAY for one in written):
+    if now < RELEASED / SECOND or any(one > now + _DAY for one in written):
         return Finding("clock", "bad", f"{found} is in the past", "set the clock of this machine")
     return Finding("clock", "ok", found)
 

@@ -374,4 +374,7 @@ def _of_service(written: dict[str, Any]) -> tuple[Status, str]:
         ) from None
     age = 0.0 if then is None else time.time() - then / 1e6
     where = f" at {written['address']}" if written.get("address") else ""
-    return found, f"service        process {written['pid']}{where}, {age:.0f} s ago"
+    note = f"service        process {written['pid']}{where}, {age:.0f} s ago"
+    if written.get("wall_clock", "ok") != "ok":
+        note += f"\nwall clock     {written['wall_clock_ahead']:+.0f} s against the service's clock"
+    return found, note

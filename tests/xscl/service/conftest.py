@@ -13,6 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
+from xscl.arrival_clock import ArrivalClock
 from xscl.delivery.mail import MailServer
 from xscl.following import Fetching
 from xscl.home import Home
@@ -47,6 +48,7 @@ def serving(
     mail: MailServer | None = None,
     patience: float = PATIENCE,
     keep_matches: str | None = None,
+    clock: ArrivalClock | None = None,
 ) -> Iterator[Running]:
     """Run a service on a data directory while the block runs."""
     there = threading.Event()
@@ -58,6 +60,7 @@ def serving(
         fetching=listen.fetching,
         mail=mail,
         keep_matches=keep_matches,
+        clock=clock,
     )
     service = Service(home, serving, lambda matches: None, lambda address: there.set())
     failed: list[BaseException] = []

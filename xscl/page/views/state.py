@@ -11,6 +11,8 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Header, Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from xscl.arrival_clock import way_back
+from xscl.followed import ticks
 from xscl.instants import ticks_of_time
 from xscl.page.links import on_site
 from xscl.page.problems import PageRoute
@@ -63,6 +65,10 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0)
     yield Figure("Documents late", f"{late:,}", "behind the watermark", late > 0)
     yield Figure("Texts kept", f"{of['texts']:,}", f"{of['text_bytes'] / 1e6:,.1f} MB")
+    state, ahead = of.get("wall_clock", "ok"), of.get("wall_clock_ahead", 0.0)
+    if state != "ok":
+        note = way_back(state, ahead, ticks())
+        yield Figure("Wall clock", f"{ahead:+,.0f} s", note, True)
     if of["clock"] is not None:
         yield Figure("Clock", when(ticks_of_time(of["clock"])), "the latest time among documents")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow.compute as pc
 from fastapi import APIRouter
@@ -23,6 +23,17 @@ class Health(BaseModel):
     """That the service answers."""
 
     status: str = Field(default="ok", description="Always `ok`.")
+    clock: Literal["ok", "stepped", "slowed"] = Field(
+        default="ok",
+        description="`ok`, or how the wall clock disagrees with the monotonic clock: it has"
+        " `stepped` and is not followed, or it was set back and time is `slowed` until it has"
+        " caught up.",
+    )
+    clock_ahead: float = Field(
+        default=0.0,
+        description="By how many seconds the wall clock is ahead of the times given to documents.",
+        examples=[0.0],
+    )
 
 
 class Rejected(BaseModel):
@@ -85,9 +96,10 @@ class Status(BaseModel):
 
 
 @router.get("/health", summary="Say whether the service answers")
-async def health() -> Health:
+async def health(here: Here) -> Health:
     """Answers at once and asks for no token."""
-    return Health()
+    clock = here.clock.agreement()
+    return Health(clock=clock.state, clock_ahead=clock.seconds)
 
 
 @router.get("/status", summary="Show how the service is doing")

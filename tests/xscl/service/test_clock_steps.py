@@ -1,0 +1,152 @@
+"""A wall clock that jumps: it is reported, and joins go on."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from tests.xscl import scripted
+from tests.xscl.commandline import called
+from tests.xscl.scripted import DAY, reply, rss
+from tests.xscl.service.conftest import Running, eventually, ok, serving
+from xscl.arrival_clock import ArrivalClock
+from xscl.followed import ticks
+from xscl.following import Fetching
+from xscl.home import Home
+
+HOUR = "1 h"
+ITEM = "news//item[./title->y]"
+
+
+@dataclass
+class Wall:
+    """The clock of this machine, which can be set by hand."""
+
+    ahead: int = 0
+
+    def __call__(self) -> int:
+        return ticks() + self.ahead
+
+
+@dataclass
+class Place:
+    """A service on such a clock that follows a feed, and its operator."""
+
+    wall: Wall
+    running: Running
+    operator: httpx.Client
+    feed: str
+    server: scripted.Server
+
+    def post(self, kind: str, text: str) -> str:
+        body = f"<{kind}><k>{text}</k></{kind}>".encode()
+        return str(ok(self.operator.post("/v1/documents/S", content=body))["id"])
+
+    def publish(self, *titles: str) -> None:
+        """Have the feed show items, and wait until they are polled."""
+        self.server.says("/feed", reply(rss(*titles)))
+        ok(self.operator.post(f"/v1/feeds/{self.feed}:poll"))
+        address = f"/v1/feeds/{self.feed}"
+        eventually(lambda: bool(ok(self.operator.get(address))["items"] == len(titles)))
+
+    def matches(self, name: str) -> list[list[str]]:
+        found = ok(self.operator.get(f"/v1/subscriptions/{name}/matches"))["matches"]
+        return [match["documents"] for match in found]
+
+    def clock(self) -> str:
+        return str(ok(self.operator.get("/v1/health"))["clock"])
+
+
+@pytest.fixture
+def clocked(place: Home) -> Iterator[Place]:
+    wall = Wall()
+    with scripted.serving() as server:
+        server.says("/feed", reply(rss("t1 old")))
+        fetching = Fetching((server.address,))
+        clock = ArrivalClock(wall)
+        with (
+            serving(place, fetching=fetching, clock=clock) as running,
+            running.client() as operator,
+        ):
+            new = {"url": server.url("/feed"), "stream": "news"}
+            key = ok(operator.post("/v1/feeds", json=new))["key"]
+            for name, query in {
+                "posts": f"S//a[./k->x] FOLLOWED BY{{x = y, {HOUR}}} S//b[./k->y]",
+                "items": f"S//a[./k->x] FOLLOWED BY{{x = y, {HOUR}}} {ITEM}",
+                "answers": f"{ITEM} FOLLOWED BY{{y = x, {HOUR}}} S//b[./k->x]",
+            }.items():
+                ok(operator.put(f"/v1/subscriptions/{name}", json={"query": query}))
+            yield Place(wall, running, operator, key, server)
+
+
+def test_a_step_of_a_month_and_back_ends_no_join(
+    clocked: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pairs within an hour match, whichever side came before, at or after the step."""
+    with caplog.at_level(logging.WARNING, "xscl.arrival_clock"):
+        clocked.publish("t1 old")
+        early = [
+            clocked.post("a", "one"),
+            clocked.post("a", "t2 new"),
+            clocked.post("a", "t3 last"),
+        ]
+        clocked.wall.ahead = 30 * DAY
+        assert clocked.clock() == "stepped"
+        clocked.publish("t2 new", "t1 old")
+        middle = [clocked.post("b", "one"), clocked.post("a", "two"), clocked.post("b", "t2 new")]
+        clocked.wall.ahead = 0
+        assert clocked.clock() == "ok"
+        clocked.publish("t3 last", "t2 new", "t1 old")
+        late = [clocked.post("b", "two"), clocked.post("b", "one"), clocked.post("b", "t3 last")]
+
+    def found() -> list[int]:
+        return [len(clocked.matches(name)) for name in ("posts", "items", "answers")]
+
+    eventually(lambda: found() == [5, 2, 2])
+    assert sorted(clocked.matches("posts")) == sorted(
+        [
+            [early[0], middle[0]],
+            [early[0], late[1]],
+            [middle[1], late[0]],
+            [early[1], middle[2]],
+            [early[2], late[2]],
+        ]
+    )
+    assert ok(clocked.operator.get("/v1/late")) == []
+    assert "the wall clock has jumped by +30.0 d" in caplog.text
+    assert "the wall clock is followed again" in caplog.text
+
+
+def test_a_step_is_reported_with_the_way_back(clocked: Place) -> None:
+    data = ("--data", str(clocked.running.home.path))
+    status = clocked.operator.get("/v1/status").json()["service"]
+    assert (status["wall_clock"], status["wall_clock_ahead"]) == ("ok", 0)
+    clocked.wall.ahead = 30 * DAY
+    health = ok(clocked.operator.get("/v1/health"))
+    assert health["clock"] == "stepped"
+    assert health["clock_ahead"] == pytest.approx(30 * 86_400, abs=1)
+
+    def shown() -> str:
+        return clocked.operator.get("/status", headers={"Accept": "text/html"}).text
+
+    eventually(lambda: "Wall clock" in shown())
+    assert "restart the service if it is right now" in shown()
+    checked = called("doctor", "--port", "0", *data)
+    assert checked.exit_code == 1
+    assert "bad   clock     the wall clock is +2592000 s against" in checked.stdout
+    assert "hint: set it right, or restart the service if it is right now" in checked.stdout
+    assert "wall clock     +2592000 s against" in called("status", *data).stdout
+    clocked.wall.ahead = 0
+    eventually(lambda: "Wall clock" not in shown())
+    assert "bad   clock" not in called("doctor", "--port", "0", *data).stdout
+
+
+def test_times_of_senders_are_bounded_by_the_clock_of_arrivals(clocked: Place) -> None:
+    clocked.wall.ahead = 30 * DAY
+    sent = str(ticks() + 29 * DAY)
+    refused = clocked.operator.post("/v1/documents/S", params={"time": sent}, content=b"<a/>")
+    assert (refused.status_code, refused.json()["code"]) == (422, "future")
