@@ -442,6 +442,7 @@ COMMANDS = [
     *(["push"], ["backup"], ["restore"], ["import"], ["doctor"]),
     *(["feeds", name] for name in ("add", "list", "remove", "poll")),
     *(["token", name] for name in ("create", "list", "revoke")),
+    ["spool", "skip"],
 ]
 
 
