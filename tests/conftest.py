@@ -17,6 +17,7 @@ import pytest
 from hypothesis import settings
 
 from tests.examples import MORE, USUAL
+from tests.project import build_wheel
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,6 +40,7 @@ os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one
 
 TOGETHER = {
     "the Spark session": ("/test_pipeline.py::", "through_spark"),
+    "the wheel": ("/test_install.py::", "/test_project.py::test_wheel"),
     "the demonstration": ("/test_demo.py::",),
     "cases of the whole language": ("/whole/test_oracle.py::",),
     "cases of joins": (
@@ -75,6 +77,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
             return next(shared, nodeid)
 
     return Scheduling(config, log)
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of the project as it is now."""
+    return build_wheel(tmp_path_factory.mktemp("project"))
 
 
 @pytest.fixture(scope="session")

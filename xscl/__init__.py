@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from xscl.origins import refuse_shadowed
+
 if TYPE_CHECKING:
     from feeds.documents import Document
     from xscl.engine import Engine
@@ -37,6 +39,7 @@ def __getattr__(name: str) -> object:
     """Load a name when it is first asked for: processes that only shred do without the engine."""
     if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    refuse_shadowed()
     value = globals()[name] = getattr(import_module(_PLACES[name]), name)
     return value
 

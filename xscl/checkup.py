@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -21,6 +21,7 @@ from feeds.java import JavaNotFound, find_java
 from feeds.spool import Spool, SpoolError
 from xscl.arrival_clock import RELEASED, SECOND, way_back
 from xscl.errors import StoreError
+from xscl.extras import PACKAGES, Extra, install_command, missing
 from xscl.feed import FeedsError
 from xscl.followed import ticks
 from xscl.home import Home
@@ -38,7 +39,7 @@ Sign: TypeAlias = Literal["ok", "warn", "bad"]
 _LITTLE, _TOO_LITTLE = 2_000_000_000, 200_000_000  # bytes
 _OLDEST_PYTHON = (3, 11)
 _DAY = 86_400
-_WITHOUT_SPARK = "'xscl serve --no-spark' does without; pip install 'xscl[spark]' brings it"
+_WITHOUT_SPARK = f"'xscl serve' consumes directly without it; {install_command('spark')} adds it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,8 @@ def checkup(home: Home, host: str, port: int) -> Iterator[Finding]:
     """Yield what is found of the machine, then of the data directory."""
     yield _python()
     yield _java()
-    yield _package("spark", "pyspark", _WITHOUT_SPARK)
-    yield _package("service", "fastapi", "pip install 'xscl[service]' brings what 'serve' needs")
+    yield _extra("spark", _WITHOUT_SPARK)
+    yield _extra("service", f"'xscl serve' needs it: {install_command('service')}")
     yield _disk(home.path)
     yield _clock(home)
     yield _port(home, host, port)
@@ -78,11 +79,12 @@ def _java() -> Finding:
     return Finding("java", "ok", f"Java {java.release}, {java.executable}")
 
 
-def _package(what: str, name: str, hint: str) -> Finding:
-    try:
-        return Finding(what, "ok", f"{name} {version(name)}")
-    except PackageNotFoundError:
-        return Finding(what, "warn", f"{name} is not installed", hint)
+def _extra(extra: Extra, hint: str) -> Finding:
+    absent = missing(extra)
+    if absent:
+        return Finding(extra, "warn", f"not installed: {', '.join(absent)}", hint)
+    first = PACKAGES[extra][0]
+    return Finding(extra, "ok", f"{first} {version(first)}")
 
 
 def _disk(path: Path) -> Finding:

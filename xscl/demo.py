@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
 
 from xscl.engine import Engine
 from xscl.followed import Feeds
@@ -20,8 +21,10 @@ from xscl.home import Home, HomeError
 from xscl.matches import Matches
 from xscl.samples import STEPS, Sample, feeds, subscriptions
 from xscl.serve import Service, Serving, stopped_by_signals
-from xscl.service.installation import Settings
 from xscl.status import Status, status
+
+if TYPE_CHECKING:
+    from xscl.service.installation import Settings
 
 EVERY = 1
 """Seconds between two polls of a sample feed."""
@@ -126,10 +129,10 @@ def demonstrate(
             server.begun.set()
             on_matches(matches)
 
-        settings = None if once else Settings(port=0, fetching=fetching)
+        listening = None if once else _page(fetching)
         service = Service(
             home,
-            Serving(spark=spark, look=EVERY / 4, fetching=fetching, listen=settings),
+            Serving(spark=spark, look=EVERY / 4, fetching=fetching, listen=listening),
             listen,
             lambda address: tell(f"the page is at {address}/"),
             lambda seconds: tell(f"Spark has started in {seconds:.0f} s") if spark else None,
@@ -147,6 +150,14 @@ def demonstrate(
         closing(engine.store()) as store,
     ):
         return status(store, home)
+
+
+def _page(fetching: Fetching) -> Settings:
+    """Return where the page is: at any free port."""
+    # Of the extra `service`, which the demonstration without a page does not need.
+    from xscl.service.installation import Settings
+
+    return Settings(port=0, fetching=fetching)
 
 
 def _register(home: Home, server: Publisher) -> None:

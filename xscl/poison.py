@@ -67,7 +67,7 @@ def _count_read(documents: Sequence[Document]) -> int:
     paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "feeds.probe"],
+            [sys.executable, "-P", "-m", "feeds.probe"],
             input=b"".join(parts),
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

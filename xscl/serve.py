@@ -24,6 +24,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from feeds.spool import Spool, SpoolError
 from xscl.arrival_clock import ArrivalClock
@@ -44,12 +45,14 @@ from xscl.poison import Attempts
 from xscl.retention import asked
 from xscl.secrets import NAME, secrets_in
 from xscl.service.accounts import Accounts
-from xscl.service.installation import Settings, installed
 from xscl.service.usage import Usage
 from xscl.sink import EngineSink
 from xscl.status import Looks
 from xscl.store import Store
 from xscl.timekeeper import Timekeeper
+
+if TYPE_CHECKING:
+    from xscl.service.installation import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -225,9 +228,10 @@ class Service:
         if settings is None:
             yield
             return
-        # FastAPI takes a moment to load, and it may not be installed.
+        # The extra `service` takes a moment to load, and it may not be installed.
         from xscl.app import create_app
         from xscl.service.dependencies import NO_TOKEN
+        from xscl.service.installation import installed
         from xscl.service.server import Server
 
         prepare(engine)

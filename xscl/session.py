@@ -105,6 +105,7 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={logging.as_uri()} {_JAVA}",
         "spark.pyspark.python": python,
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.adaptive.enabled": "false",
         "spark.sql.shuffle.partitions": "1",
@@ -120,14 +121,15 @@ def _settings(directory: Path, master: str, python: str) -> dict[str, str]:
 def _variables(directory: Path, master: str, python: str) -> dict[str, str | None]:
     """The environment in which Java starts; None removes a variable.
 
-    The Python processes that Spark starts have to find `xscl.source`, and
-    another Spark that the machine may have must not be mixed with this one.
+    The Python processes that Spark starts have to find `xscl.source`, and none of its packages in
+    the working directory.  Another Spark that the machine may have must not be mixed with this one.
     """
     return {
         "JAVA_HOME": str(java_home(directory)),
         "PYSPARK_PYTHON": python,
         "PYSPARK_DRIVER_PYTHON": sys.executable,
         "PYTHONPATH": _python_path(),
+        "PYTHONSAFEPATH": "1",
         "SPARK_HOME": None,
         "SPARK_REMOTE": None,
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if master.startswith("local") else {}),

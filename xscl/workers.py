@@ -135,7 +135,7 @@ class _Process:
         home = str(Path(worker.__file__).absolute().parents[2])
         path = os.environ.get("PYTHONPATH")
         self._process = subprocess.Popen(
-            [sys.executable, "-c", f"from {worker.__name__} import main; main()"],
+            [sys.executable, "-P", "-c", f"from {worker.__name__} import main; main()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PYTHONPATH": f"{home}{os.pathsep}{path}" if path else home},

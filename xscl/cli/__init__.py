@@ -1,6 +1,6 @@
 """The command line: `xscl`.
 
-Every command is a function in a module of this package; here they become one
+Every command is a function in a module of this package, listed in `commands`; here they become one
 program.  Exit codes: 0 done, 1 failed, 2 called wrongly (a query that cannot
 be parsed included).  A user's mistake never shows a traceback.
 """
@@ -17,25 +17,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from feeds.spool import SpoolError
-from xscl.cli import (
-    ask,
-    backup,
-    bulk,
-    doctor,
-    feeds,
-    manage,
-    push,
-    read,
-    run,
-    serve,
-    spool,
-    tokens,
-)
+from feeds.errors import FeedError
+from xscl.cli.commands import deferred
 from xscl.cli.output import Misuse, complain, say
 from xscl.cli.settings import config, defaults
 from xscl.errors import QueryError, XsclError
-from xscl.pipeline import PipelineError
 
 __all__ = ["app", "main"]
 
@@ -43,11 +29,14 @@ __all__ = ["app", "main"]
 class Commands(TyperGroup):
     """The group of all commands: turns errors into messages and exit codes."""
 
+    def __init__(self, *, commands: dict[str, Any] | None = None, **attributes: Any) -> None:
+        super().__init__(commands={**deferred(), **(commands or {})}, **attributes)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             arguments = [*ctx._protected_args, *ctx.args]
             if not {"-h", "--help"} & set(arguments):
-                ctx.default_map = defaults(config(arguments), self, os.environ)
+                ctx.default_map = defaults(config(arguments), arguments, self, os.environ)
             answer = super().invoke(ctx)
             sys.stdout.flush()
         except QueryError as error:
@@ -56,7 +45,7 @@ class Commands(TyperGroup):
         except XsclError as error:
             complain(error.message, error.hint)
             raise typer.Exit(2 if isinstance(error, Misuse) else 1) from None
-        except (SpoolError, PipelineError) as error:
+        except FeedError as error:
             complain(str(error))
             raise typer.Exit(1) from None
         except BrokenPipeError:
@@ -108,29 +97,6 @@ def xscl(
     ] = False,
 ) -> None:
     """Subscriptions that join XML documents and feed items across time."""
-
-
-app.command()(run.run)
-app.command()(serve.serve)
-app.command()(manage.subscribe)
-app.command()(manage.unsubscribe)
-app.command()(manage.subscriptions)
-app.command("import")(bulk.import_)
-app.add_typer(feeds.app, name="feeds")
-app.add_typer(tokens.app, name="token")
-app.command()(push.push)
-app.command()(read.matches)
-app.command()(read.sql)
-app.command()(read.explain)
-app.command()(read.witness)
-app.command("try")(ask.try_query)
-app.command()(ask.why)
-app.command()(read.status)
-app.command()(doctor.doctor)
-app.command()(backup.backup)
-app.command()(backup.restore)
-app.add_typer(spool.app, name="spool")
-app.command()(serve.demo)
 
 
 def main() -> None:

@@ -10,7 +10,6 @@ import typer
 
 from xscl.errors import QueryError
 from xscl.home import Home
-from xscl.retention import ticks_of
 from xscl.service.client_address import network_of
 
 Data: TypeAlias = Annotated[
@@ -143,6 +142,9 @@ def _age(text: str | None) -> str | None:
         return None
     if text.strip().isdecimal():
         raise typer.BadParameter(f"{text} has no unit; write '{text} d' or '{text} h'")
+    # Loads the parser of durations and DuckDB, which other options do without.
+    from xscl.retention import ticks_of
+
     try:
         ticks_of(text)
     except QueryError as error:

@@ -12,15 +12,13 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-from xscl.cli.told import Told
-from xscl.delivery.message import row_of
 from xscl.errors import XsclError
-from xscl.match import Match
+
+if TYPE_CHECKING:
+    from xscl.cli.told import Told
+    from xscl.match import Match
 
 # C0 and C1 but for tab and newline, DEL, and the marks that reorder or hide text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -87,6 +85,10 @@ def instant(ticks: int | None) -> str:
 
 def match_row(match: Match | Told) -> dict[str, Any]:
     """Return a match as a value for JSON."""
+    # Who has a match has loaded these; errors are printed without them.
+    from xscl.cli.told import Told
+    from xscl.delivery.message import row_of
+
     return match.row() if isinstance(match, Told) else row_of(match)
 
 
@@ -114,6 +116,16 @@ def tracked(
 
     There is none where standard error is no terminal, or with `quiet`.
     """
+    # Rich takes a twentieth of a second to load, which most commands do without.
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+    )
+
     console = Console(stderr=True)
     begin = time.monotonic()
     bar = Progress(

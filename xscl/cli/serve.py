@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -28,13 +28,19 @@ from xscl.cli.options import (
 from xscl.cli.output import complain, match_row, match_text, say, say_json
 from xscl.delivery.mail import mail_server
 from xscl.demo import demonstrate
+from xscl.extras import install_command, missing, require
 from xscl.following import Fetching
 from xscl.logs import LogFormat, logging_to
 from xscl.matches import Matches
 from xscl.serve import Service, Serving, stopped_by_signals
 from xscl.service.client_address import network_of
 from xscl.service.connection_limit import CONNECTIONS
-from xscl.service.installation import Settings
+
+if TYPE_CHECKING:
+    from xscl.service.installation import Settings
+
+MASTER = "local[*]"
+"""The Spark master unless another one is named: this machine, with all its cores."""
 
 WORKERS = min(3, (os.cpu_count() or 1) - 1)
 """As many as there are other cores, but each has a copy of the patterns."""
@@ -57,8 +63,11 @@ def serve(
     ] = False,
     no_spark: NoSpark = False,
     master: Annotated[
-        str, typer.Option("--master", envvar="XSCL_MASTER", help="The Spark master to run on.")
-    ] = "local[*]",
+        str | None,
+        typer.Option(
+            "--master", envvar="XSCL_MASTER", help="The Spark master to run on (local[*])."
+        ),
+    ] = None,
     host: Annotated[
         str, typer.Option("--host", envvar="XSCL_HOST", help="The address to listen on.")
     ] = "127.0.0.1",
@@ -133,32 +142,28 @@ def serve(
       xscl serve --data xscl-data --no-spark --history 7d
       xscl serve --data xscl-data --once
     """
+    if not once:
+        require("service", "'xscl serve'")
+    spark = _uses_spark(no_spark, master)
     fetching = Fetching(tuple(allow_address or ()), contact=contact)
     serving = Serving(
-        spark=not no_spark,
-        master=master,
+        spark=spark,
+        master=master or MASTER,
         fetching=fetching,
         history=history,
         keep_matches=keep_matches,
         workers=workers,
         mail=None if smtp is None else mail_server(smtp),
-        listen=Settings(
-            host=host,
-            port=port,
-            names=tuple(one.lower() for one in name or ()),
-            trusted_proxies=tuple(map(network_of, trusted_proxy or ())),
-            connections=connections,
-            fetching=fetching,
-        ),
+        listen=None if once else _listening(host, port, name, trusted_proxy, connections, fetching),
     )
     service = Service(
         *(home(data), serving, printer(as_json, notify_history)),
         on_listening=lambda address: complain(
             f"the page is at {address}/, the API at {address}/v1, described at /docs"
-            + ("" if no_spark else "; Spark is starting, documents wait in the spool until then")
+            + ("; Spark is starting, documents wait in the spool until then" if spark else "")
         ),
         on_consuming=lambda seconds: (
-            None if no_spark else complain(f"Spark has started in {seconds:.0f} s")
+            complain(f"Spark has started in {seconds:.0f} s") if spark else None
         ),
     )
     log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
@@ -166,9 +171,49 @@ def serve(
         if once:
             service.run_once()
             return
-        complain(f"serving from {data} ({'without' if no_spark else 'with'} Spark); Ctrl-C stops")
+        complain(f"serving from {data} ({'with' if spark else 'without'} Spark); Ctrl-C stops")
         service.run()
     complain("stopped")
+
+
+def _listening(
+    host: str,
+    port: int,
+    names: list[str] | None,
+    proxies: list[str] | None,
+    connections: int,
+    fetching: Fetching,
+) -> Settings:
+    """Return how the service listens."""
+    # Of the extra `service`, which `--once` does without.
+    from xscl.service.installation import Settings
+
+    return Settings(
+        host=host,
+        port=port,
+        names=tuple(one.lower() for one in names or ()),
+        trusted_proxies=tuple(map(network_of, proxies or ())),
+        connections=connections,
+        fetching=fetching,
+    )
+
+
+def _uses_spark(no_spark: bool, master: str | None) -> bool:
+    """Return whether documents are consumed on Spark; without it they are consumed here.
+
+    Raises MissingExtra if a Spark master is named and Spark is not installed.
+    """
+    if no_spark:
+        return False
+    if not missing("spark"):
+        return True
+    if master is not None:
+        require("spark", "--master")
+    complain(
+        "Spark is not installed: documents are consumed in this process, as with --no-spark"
+        f" ({install_command('spark')} adds it)"
+    )
+    return False
 
 
 def demo(
@@ -185,12 +230,13 @@ def demo(
     Example:
       xscl demo --once
     """
+    if not once:
+        require("service", "'xscl demo' without --once")
+    spark = _uses_spark(no_spark, None)
     # Java may still be writing its log.
     with tempfile.TemporaryDirectory(prefix="xscl-demo-", ignore_cleanup_errors=True) as temporary:
         place = home(data or Path(temporary) / "data")
-        found = demonstrate(
-            place, printer(as_json, False), spark=not no_spark, once=once, tell=complain
-        )
+        found = demonstrate(place, printer(as_json, False), spark=spark, once=once, tell=complain)
     if as_json:
         say_json({"status": found.as_dict()})
         return

@@ -22,6 +22,7 @@ from typing import Any, TypeAlias
 
 from typer.core import TyperGroup, TyperOption
 
+from xscl.cli.commands import Deferred
 from xscl.cli.options import DATA
 from xscl.cli.output import Misuse
 
@@ -86,24 +87,27 @@ def config(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) ->
     return Config(None, {})
 
 
-def defaults(found: Config, group: TyperGroup, environ: Mapping[str, str]) -> dict[str, Any]:
-    """Return the defaults of all commands of a group as its context takes them."""
+def defaults(
+    found: Config, arguments: Sequence[str], group: TyperGroup, environ: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the defaults of the command that the arguments name, as a context has them."""
     values = {name.replace("-", "_"): value for name, value in found.values.items()}
     token = environ.get("XSCL_TOKEN_FILE") or values.pop("token_file", None)
     if token is not None:
         values["token"] = f"@{token}"
-    return _of_group(group, values)
+    name = next(iter(arguments), "")
+    command = group.commands.get(name)
+    if command is None or not values:
+        return {}
+    return {name: _of(command.load() if isinstance(command, Deferred) else command, values)}
 
 
-def _of_group(group: TyperGroup, values: Mapping[str, Any]) -> dict[str, Any]:
-    made: dict[str, Any] = {}
-    for name, command in group.commands.items():
-        if isinstance(command, TyperGroup):
-            made[name] = _of_group(command, values)
-        else:
-            options = {one.name for one in command.params if isinstance(one, TyperOption)}
-            made[name] = {key: value for key, value in values.items() if key in options}
-    return made
+def _of(command: Any, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those values that are options of a command, for a group by command."""
+    if isinstance(command, TyperGroup):
+        return {name: _of(one, values) for name, one in command.commands.items()}
+    options = {one.name for one in command.params if isinstance(one, TyperOption)}
+    return {key: value for key, value in values.items() if key in options}
 
 
 def _folders(arguments: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:

@@ -260,7 +260,7 @@ class _Nursery:
         paths = os.pathsep.join(os.path.abspath(path) for path in sys.path)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "xscl.usersql.nursery", str(theirs.fileno())],
+                [sys.executable, "-P", "-m", "xscl.usersql.nursery", str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from feeds.documents import Document
+from tests.foreign import write_foreign_packages
 from xscl.engine import Engine
 from xscl.relations import PUBLIC
 from xscl.store import Store
@@ -302,3 +303,12 @@ def _within_a_minute(happens: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.01)
     return True
+
+
+def test_children_load_our_packages_where_foreign_ones_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_foreign_packages(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    with Engine() as engine, UserSql(engine) as sql:
+        assert list(sql.ask("SELECT 6 * 7").rows()) == [[42]]

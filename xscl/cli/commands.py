@@ -1,0 +1,149 @@
+"""The commands by name, each loaded when it is called.
+
+The module of a command imports what the command works with (DuckDB, Arrow, an HTTP client), which
+takes most of a second, and some of it belongs to an extra.  Options such as `--version`, the list
+of commands and their completion need names and summaries only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+from typer.main import get_group
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """Where a command is: a module of this package, and in it a function or a `typer.Typer`.
+
+    `summary` is the first sentence of its help.
+    """
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS: Mapping[str, Command] = {
+    "run": Command("run", "run", "Run queries over files and print their matches."),
+    "serve": Command(
+        "serve",
+        "serve",
+        "Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.",
+    ),
+    "subscribe": Command(
+        "manage",
+        "subscribe",
+        "Register a query under a name; it sees what arrives from now on.",
+    ),
+    "unsubscribe": Command(
+        "manage", "unsubscribe", "Remove a subscription and everything that only it needed."
+    ),
+    "subscriptions": Command(
+        "manage", "subscriptions", "List the subscriptions in the order of their names."
+    ),
+    "import": Command(
+        "bulk",
+        "import_",
+        "Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.",
+    ),
+    "push": Command(
+        "push", "push", "Take documents into the data directory, durably, and print the matches."
+    ),
+    "matches": Command(
+        "read",
+        "matches",
+        "List the matches of a subscription that are kept, in the order in which they were found.",
+    ),
+    "sql": Command(
+        "read", "sql", "Run one SELECT over the witness relations and all other public tables."
+    ),
+    "explain": Command(
+        "read",
+        "explain",
+        "Show how a query is evaluated: join graph, template, sharing, windows, state kept.",
+    ),
+    "witness": Command(
+        "read",
+        "witness",
+        "Show a document as a tree with its node ids and which variables bind where.",
+    ),
+    "try": Command(
+        "ask",
+        "try_query",
+        "Print what a query would have matched on the kept documents, without registering it.",
+    ),
+    "why": Command(
+        "ask",
+        "why",
+        "Show why a query matches some documents, or why not: all that it asks of them.",
+    ),
+    "status": Command(
+        "read",
+        "status",
+        "Show what is registered, how much came in, and what waits; also of a running service.",
+    ),
+    "doctor": Command(
+        "doctor",
+        "doctor",
+        "Look at this machine and the data directory; say what is wrong, and how to mend it.",
+    ),
+    "backup": Command(
+        "backup",
+        "backup",
+        "Write everything that is kept to one file: the store, and what waits in the spool.",
+    ),
+    "restore": Command(
+        "backup", "restore", "Put a backup back, or accept a store that has gone backwards."
+    ),
+    "demo": Command(
+        "serve", "demo", "Show everything at work on three small feeds with five subscriptions."
+    ),
+    "feeds": Command("feeds", "app", "Follow feeds: RSS, Atom and JSON Feed."),
+    "token": Command("tokens", "app", "Tokens of the service's users."),
+    "spool": Command(
+        "spool", "app", "The queue of documents that were taken and not consumed yet."
+    ),
+}
+
+
+class Deferred(TyperCommand):
+    """Stands for a command in the list of commands, and loads it when it is called."""
+
+    def __init__(self, name: str, command: Command) -> None:
+        super().__init__(name, help=command.summary)
+        self._label = name
+        self._command = command
+        self._loaded: Any = None
+
+    def load(self) -> Any:
+        """Return the command itself."""
+        if self._loaded is None:
+            self._loaded = self._load()
+        return self._loaded
+
+    def _load(self) -> Any:
+        module = import_module(f"{__package__}.{self._command.module}")
+        found = getattr(module, self._command.attribute)
+        group = typer.Typer(rich_markup_mode=None)
+        if isinstance(found, typer.Typer):
+            group.add_typer(found, name=self._label)
+        else:
+            group.command(self._label)(found)
+        return get_group(group).commands[self._label]
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
+    ) -> Any:
+        """Return a context of the command itself; its group invokes the command of a context."""
+        return self.load().make_context(info_name, args, parent=parent, **extra)
+
+
+def deferred() -> dict[str, Any]:
+    """Return all commands by name; none is loaded."""
+    return {name: Deferred(name, command) for name, command in COMMANDS.items()}

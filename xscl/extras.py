@@ -1,0 +1,63 @@
+"""The extras of the distribution: which packages each brings, and whether they are installed.
+
+A bare `pip install xscl` has the library and the commands; the extra `service` adds the HTTP
+service and its page, `spark` the consumer on Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal, TypeAlias
+
+from xscl.errors import XsclError
+
+Extra: TypeAlias = Literal["service", "spark"]
+
+PACKAGES: Mapping[Extra, tuple[str, ...]] = {
+    "service": (
+        "fastapi",
+        "httptools",
+        "jinja2",
+        "prometheus-client",
+        "python-multipart",
+        "uvicorn",
+        "uvloop",
+    ),
+    "spark": ("pyspark",),
+}
+"""What an extra's code imports.  The extra `spark` also brings a Java, which a machine may have."""
+
+
+class MissingExtra(XsclError):
+    """What was asked for needs an extra that is not installed."""
+
+    code = "missing_extra"
+
+
+def install_command(extra: Extra) -> str:
+    """Return the command that installs an extra."""
+    return f"pip install 'xscl[{extra}]'"
+
+
+def missing(extra: Extra) -> tuple[str, ...]:
+    """Return the packages of an extra that are not installed."""
+    return tuple(name for name in PACKAGES[extra] if not _is_installed(name))
+
+
+def require(extra: Extra, user: str) -> None:
+    """Raise MissingExtra, in the name of what needs it, unless an extra is installed."""
+    absent = missing(extra)
+    if absent:
+        raise MissingExtra(
+            f"{user} needs the extra {extra!r} (not installed: {', '.join(absent)}):"
+            f" {install_command(extra)}"
+        )
+
+
+def _is_installed(name: str) -> bool:
+    try:
+        version(name)
+    except PackageNotFoundError:
+        return False
+    return True
