@@ -138,11 +138,12 @@ def test_what_needs_no_extra_works_without(bare: Environment, folder: Path) -> N
 
 @pytest.mark.parametrize("way", [("xscl",), ("python", "-m", "xscl")], ids=" ".join)
 def test_both_ways_to_call_it(bare: Environment, folder: Path, way: tuple[str, ...]) -> None:
-    program, *arguments = way
-    command = (bare.path / "bin" / program, *arguments)
-    assert re.fullmatch(r"xscl \d+\.\d+\.\d+\n", printed(bare, *command, "--version", cwd=folder))
+    def said(*arguments: str) -> str:
+        return printed(bare, bare.path / "bin" / way[0], *way[1:], *arguments, cwd=folder)
+
+    assert re.fullmatch(r"xscl \d+\.\d+\.\d+\n", said("--version"))
     given = ("-q", PAIR, "book.xml", "blog.xml", "--at", "2024-05-06", "--json")
-    found = json.loads(printed(bare, *command, "run", *given, cwd=folder))
+    found = json.loads(said("run", *given))
     assert found["documents"] == ["book.xml", "blog.xml"]
 
 
