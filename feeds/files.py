@@ -8,6 +8,10 @@
 | zip, tar, gzip       | those of the files in it, but not of archives in it            |
 | a directory          | those of the files below it, by path; not those named `.*`     |
 
+A symbolic link in a directory is read if it leads to a file below that directory.  Any other is
+rejected without its content: who may write into the directory need not be allowed to read what
+the link names.
+
 What cannot be read is a `Rejected` in its place among the documents; `read`
 itself raises only if the path does not exist.
 
@@ -82,6 +86,10 @@ def read(
         raise FileNotFoundError(f"there is no file or directory {path}")
     found = sorted(_below(path)) if path.is_dir() else [(path.name, path)]
     for name, file in found:
+        if path.is_dir() and file.is_symlink() and not _is_below(file, path):
+            reason = "file_outside: the link leads out of the directory"
+            yield Rejected(streams, _printable(name), reason)
+            continue
         if not file.is_file():
             reason = "file_unreadable: it is not a regular file"
             yield Rejected(streams, _printable(name), reason)
@@ -100,6 +108,11 @@ def _below(directory: Path) -> Iterator[tuple[str, Path]]:
         parts = file.relative_to(directory).parts
         if not file.is_dir() and not any(part.startswith(".") for part in parts):
             yield "/".join(parts), file
+
+
+def _is_below(link: Path, directory: Path) -> bool:
+    """Whether a link leads to something below a directory."""
+    return link.resolve().is_relative_to(directory.resolve())
 
 
 def _documents(name: str, file: Path, request: _Request) -> Iterator[Document | Rejected]:

@@ -53,6 +53,56 @@ def test_a_document_is_the_file_as_it_is(tmp_path: Path) -> None:
     assert document == Document("S", "one.xml", AT, body, origin="one.xml")
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        "../outside/secret.txt",
+        "../outside/secret.xml",
+        "../outside/secret.zip",
+        "../directory-beside/secret.xml",
+        "/etc/hostname",
+        "chain",
+        "../outside/nothing",
+        "../outside",
+    ],
+)
+def test_a_link_out_of_the_directory_is_not_read(tmp_path: Path, target: str) -> None:
+    outside, inside = tmp_path / "outside", tmp_path / "directory"
+    write(outside / "secret.txt", "top secret")
+    write(outside / "secret.xml", "<top>secret</top>")
+    write(tmp_path / "directory-beside" / "secret.xml", "<top>secret</top>")
+    with zipfile.ZipFile(outside / "secret.zip", "w") as archive:
+        archive.writestr("secret.xml", "<top>secret</top>")
+    write(inside / "own.xml", "<own/>")
+    if target == "chain":
+        (inside / ".chain").symlink_to("../outside/secret.xml")
+        target = ".chain"
+    (inside / "deep").mkdir()
+    for link in (inside / "link.xml", inside / "deep" / "link.xml"):
+        link.symlink_to(target if link.parent == inside or target[0] == "/" else f"../{target}")
+    found = every(inside)
+    assert [each.id for each in found if isinstance(each, Document)] == ["own.xml"]
+    for each in found:
+        if isinstance(each, Rejected):
+            assert each.body is None
+            assert "secret" not in each.reason
+    if not (inside / "link.xml").is_dir():
+        assert ("link.xml", "file_outside: the link leads out of the directory", 0) in rejections(
+            inside
+        )
+
+
+def test_a_link_within_the_directory_is_read(tmp_path: Path) -> None:
+    inside = tmp_path / "directory"
+    write(inside / "deep" / "own.xml", "<own/>")
+    (inside / "link.xml").symlink_to("deep/own.xml")
+    (tmp_path / "itself").symlink_to(inside)
+    for path in (inside, tmp_path / "itself"):
+        assert [one.id for one in documents(path)] == ["deep/own.xml", "link.xml"]
+    (tmp_path / "one.xml").symlink_to(inside / "link.xml")
+    assert [one.id for one in documents(tmp_path / "one.xml")] == ["one.xml"]
+
+
 def test_time_of_the_file_where_there_is_no_other(tmp_path: Path) -> None:
     path = write(tmp_path / "one.xml", "<a/>")
     os.utime(path, ns=(AT * 1000, AT * 1000))

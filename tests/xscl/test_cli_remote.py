@@ -338,6 +338,31 @@ def test_a_service_is_named_and_asked_with_a_token(both: Both, tmp_path: Path) -
     assert made["token"] not in called("status", "--help").output
 
 
+def test_a_token_on_the_command_line_is_warned_of(both: Both, tmp_path: Path) -> None:
+    made = json.loads(both.served_says("token", "create", "--user", "eve", "--json"))["token"]
+    (tmp_path / "token").write_text(made)
+    settings = tmp_path / "xscl" / "xscl.toml"
+    settings.parent.mkdir()
+    settings.write_text('token-file = "../token"\n')
+    asked = ("subscriptions", "--json", "--url", both.address)
+    warned = called(*asked, "--token", made)
+    assert "can be read by all users" in warned.stderr
+    assert made not in warned.stderr
+    assert warned.exit_code == 0
+    for arguments, environment in (
+        (("--token", f"@{tmp_path / 'token'}"), {}),
+        ((), {"XSCL_TOKEN": made}),
+        ((), {"XSCL_TOKEN": f"@{tmp_path / 'token'}"}),
+        ((), {"XSCL_TOKEN_FILE": str(tmp_path / "token")}),
+        ((), {"XDG_CONFIG_HOME": str(tmp_path)}),
+    ):
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in environment.items():
+                patch.setenv(name, value)
+            done = called(*asked, *arguments)
+        assert (done.exit_code, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [

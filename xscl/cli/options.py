@@ -8,6 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from xscl.cli.output import complain
 from xscl.errors import QueryError
 from xscl.home import Home
 from xscl.service.client_address import network_of
@@ -35,14 +36,28 @@ Url: TypeAlias = Annotated[
     ),
 ]
 
+
+def _token(context: typer.Context, text: str | None) -> str | None:
+    """Warn of a token that other users of the machine can read in the list of processes."""
+    source = context.get_parameter_source("token")
+    is_typed = source is not None and source.name == "COMMANDLINE"
+    if text and is_typed and not text.startswith("@"):
+        complain(
+            "warning: a token on the command line can be read by all users of this machine",
+            "--token @FILE and XSCL_TOKEN keep it to yourself",
+        )
+    return text
+
+
 Token: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--token",
         envvar="XSCL_TOKEN",
-        metavar="TOKEN|@FILE",
+        metavar="@FILE",
+        callback=_token,
         show_default=False,
-        help="Who asks the service; @FILE has it in a file.",
+        help="Who asks the service: a file with a token. A token itself is visible to others.",
     ),
 ]
 

@@ -37,6 +37,7 @@ _SEND = (
     "send 'Authorization: Bearer TOKEN'; the operator makes tokens with 'xscl token create'"
     " on the machine of the service"
 )
+_BEARER = {"WWW-Authenticate": "Bearer"}
 _MINUTE = 60.0
 _REMEMBERED = 10_000  # addresses whose wrong guesses are remembered
 
@@ -172,14 +173,14 @@ def _token_needed(here: Installation) -> Problem:
         return _unauthorized("requests that come through a proxy need a token")
     if here.tokens.of():
         return _unauthorized("this service asks for a token")
-    return _unauthorized("this service asks for a token, and none exists yet", NO_TOKEN)
-
-
-def _unauthorized(detail: str, hint: str = _SEND) -> Problem:
     return Problem(
         HTTPStatus.UNAUTHORIZED,
-        "unauthorized",
-        detail,
-        hint=hint,
-        headers={"WWW-Authenticate": "Bearer"},
+        "no_tokens",
+        "this service asks for a token, and none exists yet",
+        hint=NO_TOKEN,
+        headers=_BEARER,
     )
+
+
+def _unauthorized(detail: str) -> Problem:
+    return Problem(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, hint=_SEND, headers=_BEARER)

@@ -115,10 +115,13 @@ def _stored(store: Store, viewer: Viewer) -> Tables:
         f"SELECT doc, {viewer.shown('id')} AS id, {shown} AS streams, ts, clock, first, version,"
         f" history, origin, rank FROM state.document{where}"
     )
-    own = f"SELECT qid FROM state.subscription WHERE {viewer.own('name')}"
-    results = f"SELECT position, qid, doc1, doc2 FROM state.result WHERE qid IN ({own})"
-    if viewer.everything:
-        results = "SELECT position, qid, doc1, doc2 FROM state.result"
+    results = "SELECT position, qid, doc1, doc2 FROM state.result r"
+    if not viewer.everything:
+        # Users with equal queries share results; each sees those since he subscribed.
+        results += (
+            " WHERE EXISTS (SELECT 1 FROM state.subscription s WHERE"
+            f" {viewer.own('s.name')} AND s.qid = r.qid AND doc1 >= s.since AND doc2 >= s.since)"
+        )
     return {
         "document": store.arrow(documents),
         "subscription": store.arrow(

@@ -160,6 +160,31 @@ def test_a_look_does_not_wait_for_a_long_push(engine: Engine) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("query", [ECHO, CHAIN, "S//a->x"])
+def test_a_user_sees_no_results_of_before_he_subscribed(
+    engine: Engine, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal queries share results: those of others before tell nothing to a newcomer."""
+    monkeypatch.setattr(asking, "SOONEST", 0.0)
+    monkeypatch.setattr(asking, "LATEST", 0.0)
+    with UserSql(engine) as sql:
+
+        def seen(number: int) -> tuple[int, list[int]]:
+            answer = sql.ask("SELECT position FROM matches ORDER BY position", Viewer(number))
+            return answer.as_of.position, [position for (position,) in answer.rows()]
+
+        engine.subscribe("_7.mine", query)
+        engine.push(documents(1, 4))
+        before, theirs = seen(7)
+        assert before == max(theirs)
+        engine.subscribe("_8.mine", query)
+        assert seen(8) == (0, [])
+        engine.push(documents(10, 4))
+        after, own = seen(8)
+        assert after == max(own) > before
+        assert min(own) > before
+
+
 def test_whoever_is_killed_is_replaced(shared: tuple[Engine, UserSql]) -> None:
     """The child that is ready, and the nursery with it."""
     _, sql = shared
