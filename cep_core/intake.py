@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from cep_core.events import Event, Rejected
 from cep_core.plan import Plan
-from cep_core.runtime import BEGINNING, END, Clock
+from cep_core.runtime import END, Clock
 from cep_core.streams import Streams, names_of
 
 _TOGETHER = 1_000  # events between which nobody else is asked for anything
@@ -51,11 +51,12 @@ class Intake:
 
     def take(self, events: Iterable[Event]) -> None:
         """Take events in, in order of arrival; each closes the epochs that it ends."""
-        begun = self._clock.arrivals
+        begun, farthest = self._clock.arrivals, self._streams.farthest
         coming = iter(events)
         try:
             while some := tuple(islice(coming, _TOGETHER)):
-                columns = _columns(some, self._streams.plain) if len(some) > _FEW else None
+                many = len(some) > _FEW
+                columns = _columns(some, self._streams.plain, farthest) if many else None
                 if columns is None:
                     self._take_each(some)
                 else:
@@ -109,6 +110,7 @@ class Intake:
         by_name, tallies, remembered = streams.by_name, streams.rates.counts, streams.widest > 0
         arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
         lanes = tuple(self._plan.lanes.values())
+        earliest, latest = -streams.farthest, streams.farthest
         try:
             for event in events:
                 name, values, t0, t1, _ = event if type(event) is Event else _NO_EVENT
@@ -120,7 +122,7 @@ class Intake:
                     and type(values) is tuple
                     and tuple(map(type, values)) == base.plain
                     and type(t0) is type(t1) is int
-                    and BEGINNING < t0 <= t1 < END
+                    and earliest <= t0 <= t1 <= latest
                 ):
                     clock.arrivals, clock.now = arrival, now
                     self._take_unusual(event)
@@ -201,7 +203,7 @@ class Intake:
             self.close_epochs()
 
 
-def _columns(events: Sequence[Event], plain: Mapping[str, Types]) -> Columns | None:
+def _columns(events: Sequence[Event], plain: Mapping[str, Types], farthest: int) -> Columns | None:
     """Return events as columns, or None if one of them has to be looked at closely."""
     if set(map(type, events)) != {Event}:
         return None
@@ -213,7 +215,7 @@ def _columns(events: Sequence[Event], plain: Mapping[str, Types]) -> Columns | N
         ends = begins if len(kinds) == 1 else tuple(map(_end, begins, ends))
     if not kinds <= {int, NoneType} or not (ends is begins or all(map(le, begins, ends))):
         return None
-    if min(begins) <= BEGINNING or max(ends) >= END or not _fit(names, values, plain):
+    if min(begins) < -farthest or max(ends) > farthest or not _fit(names, values, plain):
         return None
     return Columns(names, values, begins, ends)
 

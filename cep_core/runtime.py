@@ -23,7 +23,17 @@ from cep_core.journal import Unwritten
 
 BEGINNING = -(1 << 62)
 END = 1 << 62
+_LAST_SECOND = 253_402_300_799  # since 1970: the end of the year 9999
 Waiting: TypeAlias = tuple[Port, Row, Members]
+
+
+def farthest(ticks_per_second: int) -> int:
+    """Return the largest distance of an event's time from the origin, in ticks.
+
+    It is that of the year 9999 from 1970, or `END` if ticks are finer: a time beyond is one of
+    another unit or the greatest number that there is, and would make all later events late.
+    """
+    return min(END, (_LAST_SECOND + 1) * ticks_per_second) - 1
 
 
 class Stateful(Protocol):

@@ -14,7 +14,7 @@ from cep_core.languages import require_name
 from cep_core.mop import Operator
 from cep_core.plan import Plan
 from cep_core.rates import Rates
-from cep_core.runtime import BEGINNING, END
+from cep_core.runtime import END, farthest
 
 _LONGEST = 200  # characters of a name for which a similar one is looked for
 
@@ -40,6 +40,7 @@ class Streams:
     def __init__(self, plan: Plan, ticks_per_second: int) -> None:
         self._plan = plan
         self.rates = Rates(ticks_per_second)
+        self.farthest = farthest(ticks_per_second)  # times of events are not beyond, either way
         self.by_name: dict[str, BaseStream] = {}
         self.recent: deque[tuple[Row, tuple[str, ...]]] = deque()
         self._labels: dict[str, BaseStream] = {}  # the first stream of each label
@@ -124,8 +125,13 @@ class Streams:
         t1 = event.t0 if event.t1 is None else event.t1
         if type(event.t0) is not int or type(t1) is not int:
             return "its times are not integers"
-        if not BEGINNING < event.t0 <= t1 < END:
+        if event.t0 > t1:
             return f"its interval [{shown(event.t0)}, {shown(t1)}] is none"
+        if not -self.farthest <= event.t0 <= t1 <= self.farthest:
+            return (
+                f"its interval [{shown(event.t0)}, {shown(t1)}] is out of range: times of events"
+                f" are at most {self.farthest} ticks from the origin"
+            )
         if not isinstance(event.values, tuple | list):
             return "its values are no tuple"
         return first.schema.fault(event.values)

@@ -24,8 +24,9 @@ def ticks_of_time(text: str) -> int | None:
 
 def written(ticks: int) -> str:
     """Return a time as programs are told it: ISO 8601 in UTC; the nearest one that it can write."""
-    return rfc3339(min(max(ticks, _FIRST), _LAST))
+    return rfc3339(min(max(ticks, 0), LATEST))
 
 
-_FIRST, _LAST = 0, 253_402_300_799_999_999  # years that RFC 3339 can write
+LATEST = 253_402_300_799_999_999
+"""Ticks of the end of the year 9999, the last time that RFC 3339 can write."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

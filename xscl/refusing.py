@@ -13,9 +13,10 @@ from feeds.errors import MalformedDocument
 from feeds.xmlparse import parse
 from templates.relations import INFINITE
 from xscl.errors import DocumentError
+from xscl.instants import LATEST
 
 FARTHEST = INFINITE >> 1
-"""Timestamps are nearer to the epoch than this."""
+"""All times are nearer to the epoch than this; those of documents are at most `LATEST`."""
 
 Reason: TypeAlias = MalformedDocument | DocumentError
 Refusal: TypeAlias = tuple[Document, Reason]
@@ -87,7 +88,7 @@ def _is_plain(documents: DocumentColumns) -> bool:
     if not all(names and all(names) for names in streams):
         return False
     times = documents.timestamps
-    return not times or max(max(times), -min(times)) < FARTHEST
+    return not times or max(max(times), -min(times)) <= LATEST
 
 
 def _check(document: Document) -> None:
@@ -108,9 +109,11 @@ def _check(document: Document) -> None:
         raise DocumentError(
             "a document has a whole number as timestamp and bytes as xml", reason_code="type"
         )
-    if abs(document.timestamp) >= FARTHEST:
+    if abs(document.timestamp) > LATEST:
         raise DocumentError(
-            f"the timestamp {document.timestamp} is out of range", reason_code="timestamp"
+            f"the timestamp {document.timestamp} is out of range: in microseconds since 1970 it is"
+            " beyond the year 9999",
+            reason_code="timestamp",
         )
 
 

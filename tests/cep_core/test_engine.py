@@ -397,6 +397,48 @@ def test_an_event_that_does_not_fit_is_reported_and_disturbs_nothing(
     assert core.stats()["rejected"] == 1
 
 
+YEAR_9999 = 253_402_300_800
+
+
+@pytest.mark.parametrize(
+    ("ticks_per_second", "farthest"),
+    [
+        (1, YEAR_9999 - 1),
+        (1_000, YEAR_9999 * 1_000 - 1),
+        (1_000_000, YEAR_9999 * 1_000_000 - 1),
+        (1_000_000_000, (1 << 62) - 1),  # no nanosecond after 2116 has a number
+    ],
+)
+@pytest.mark.parametrize("others", [1, 100], ids=["one by one", "by columns"])
+def test_an_absurd_time_is_rejected_and_makes_nothing_late(
+    ticks_per_second: int, farthest: int, others: int
+) -> None:
+    core = cep_core.Engine(ticks_per_second=ticks_per_second)
+    core.stream("Stock", STOCK)
+    core.register("next", "SELECT * FROM Stock NEXT{$1.Name = $2.Name} Stock")
+    beyond = [
+        Event("Stock", ("IBM", 1.0), *times)
+        for times in (
+            (farthest + 1,),
+            (-farthest - 1,),
+            (1, farthest + 1),
+            (-farthest - 1, 1),
+            ((1 << 62) - 1 + (farthest == (1 << 62) - 1),),
+            (10**30,),
+        )
+    ]
+    usual = [quote("IBM", float(at), at) for at in range(1, others + 1)]
+    for event in beyond:
+        core.push([event, *usual] if event is beyond[0] else [event])
+    assert [one.event for one in core.rejected] == beyond
+    assert all("is out of range: times of events are at most" in o.reason for o in core.rejected)
+    core.push([quote("IBM", 0.0, others + 1), quote("IBM", 0.0, others + 2)])
+    assert core.stats()["late"] == 0
+    assert core.stats()["matches"] >= others
+    core.push([Event("Stock", ("IBM", 1.0), farthest)])
+    assert core.stats()["rejected"] == len(beyond)
+
+
 def test_an_int_is_welcome_where_a_float_is_declared() -> None:
     core = engine()
     core.register("all", STREAM)

@@ -98,11 +98,11 @@ def test_usual_events_are_taken_as_columns() -> None:
     core.stream("U", {"f": float})
     plain = core._streams.plain
     events = [Event("S", (1, "x"), 1), Event("U", (1.5,), 2, 3), Event("S", (2, "y"), 2)]
-    columns = intake._columns(events, plain)
+    columns = intake._columns(events, plain, 9)
     assert columns is not None
     assert columns.ends == (1, 3, 2)
     for one in UNUSUAL:
-        assert intake._columns([*events, one], plain) is None  # type: ignore[list-item]
+        assert intake._columns([*events, one], plain, 9) is None  # type: ignore[list-item]
 
 
 def test_an_interrupt_leaves_the_rest_of_a_batch_untaken() -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from feeds.documents import Document, DocumentColumns
 from xscl.documents import Documents
+from xscl.engine import Engine
 from xscl.errors import StoreError
+from xscl.instants import LATEST
 from xscl.ledger import Beat
 from xscl.store import Store
 from xscl.xpath.nfa import Automaton
@@ -124,3 +126,24 @@ def test_documents_of_a_push_are_found_by_their_numbers() -> None:
         found = {doc: string_value(documents.tree(doc).items[0]) for doc in texts}
     assert len(found) == 6
     assert found == texts
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["documents", "columns"])
+@pytest.mark.parametrize("time", [LATEST + 1, -LATEST - 1, 1 << 61, (1 << 62) - 1, 1 << 62])
+def test_an_absurd_time_is_rejected_and_makes_nothing_late(time: int, together: bool) -> None:
+    with Engine() as engine:
+        engine.subscribe("pairs", "S//a->x FOLLOWED BY{x = y, 10} S//b->y")
+        given = [
+            Document("S", "a", 1, b"<a>1</a>"),
+            Document("S", "far", time, b"<a>1</a>"),
+            Document("S", "b", 2, b"<b>1</b>"),
+        ]
+        found = engine.push(DocumentColumns.of(given) if together else given)
+        assert [match.documents for match in found] == [("a", "b")]
+        assert engine.sql("FROM late").num_rows == 0
+        (row,) = engine.sql("SELECT id, reason, message FROM rejected").to_pylist()
+        assert (row["id"], row["reason"]) == ("far", "timestamp")
+        assert row["message"].endswith("it is beyond the year 9999")
+        for name, allowed in (("last", LATEST), ("first", -LATEST)):
+            engine.push([Document("S", name, allowed, b"<a/>")])
+        assert engine.sql("FROM rejected").num_rows == 1
