@@ -4,6 +4,9 @@ An event has data values and an interval [t0, t1] in integer ticks; t1 is its de
 events with the same t1 are simultaneous: they form one epoch (Hong 2009, sections 3.2 and 4.2.1).
 Inside the engine a row is the plain tuple (t0, t1, first, *values), `first` being the smallest
 arrival number of its parts.
+
+Times are at most as far from the origin as the year 9999 is from 1970 (`runtime.farthest`). An
+event beyond is rejected: it would be of another unit, and make all later events late.
 """
 
 from __future__ import annotations
