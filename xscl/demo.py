@@ -9,7 +9,7 @@ everything after it is news: what matches does not depend on how fast anything i
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
@@ -18,10 +18,11 @@ from xscl.engine import Engine
 from xscl.followed import Feeds
 from xscl.following import Fetching, follow
 from xscl.home import Home, HomeError
-from xscl.matches import Matches
+from xscl.match import Match
 from xscl.samples import STEPS, Sample, feeds, subscriptions
-from xscl.serve import Service, Serving, stopped_by_signals
+from xscl.serve import Service, Serving
 from xscl.status import Status, status
+from xscl.termination import stopped_by_signals
 
 if TYPE_CHECKING:
     from xscl.service.installation import Settings
@@ -108,7 +109,7 @@ def publishing() -> Iterator[Publisher]:
 
 def demonstrate(
     home: Home,
-    on_matches: Callable[[Matches], None],
+    on_matches: Callable[[Sequence[Match]], None],
     *,
     spark: bool,
     once: bool,
@@ -125,17 +126,18 @@ def demonstrate(
     with publishing() as server:
         fetching = Fetching((server.address,), quick=True)
 
-        def listen(matches: Matches) -> None:
+        def consuming(seconds: float) -> None:
             server.begun.set()
-            on_matches(matches)
+            if spark:
+                tell(f"Spark has started in {seconds:.0f} s")
 
         listening = None if once else _page(fetching)
         service = Service(
             home,
             Serving(spark=spark, look=EVERY / 4, fetching=fetching, listen=listening),
-            listen,
+            on_matches,
             lambda address: tell(f"the page is at {address}/"),
-            lambda seconds: tell(f"Spark has started in {seconds:.0f} s") if spark else None,
+            consuming,
         )
         with stopped_by_signals(service.stop):
             _register(home, server)

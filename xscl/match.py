@@ -133,11 +133,11 @@ class Match:
         by_variable: dict[str, list[Node]] = {}
         for variable, (place, numbers) in self._bound.items():
             document = self._result.documents[place]
-            by_variable[variable] = [
-                _node(document.id, self._tree(document), number)
-                for number in numbers
-                if document is not None
-            ]
+            if document is None:
+                by_variable[variable] = []
+                continue
+            tree = self._tree(document)
+            by_variable[variable] = [_node(document.id, tree, number) for number in numbers]
         wanted = self._compiled.normal.variables
         return {variable: by_variable[variable] for variable in wanted}
 
@@ -181,9 +181,11 @@ class Match:
         items: dict[str, Sequence[Item]] = {}
         for variable, (place, numbers) in self._bound.items():
             document = self._result.documents[place]
-            items[variable] = (
-                [] if document is None else [self._tree(document).items[n] for n in numbers]
-            )
+            if document is None:
+                items[variable] = []
+                continue
+            tree = self._tree(document)
+            items[variable] = [tree.items[n] for n in numbers]
         values = self._result.composite.values
         named = zip(self._compiled.values, values, strict=True)
         items.update((name, [] if value is None else [value]) for name, value in named)
@@ -228,8 +230,9 @@ class Match:
                 done, constructor = made[component]
                 yield constructed(constructor, self._items)
             elif document is not None:
+                tree = self._tree(document)
                 for number in self._nodes[place][pattern.main]:
-                    yield self._tree(document).items[number]
+                    yield tree.items[number]
 
 
 def _hash(parts: Iterable[str]) -> str:

@@ -128,6 +128,20 @@ class Pages:
         with self._lock:
             return Span(self._store.meta(RESULTS_UP_TO), self._store.progress("position"))
 
+    def count(self, mine: Callable[[Subscription], bool], after: int, up_to: int) -> int:
+        """Return how many results there are between two positions, for each that is `mine`.
+
+        None is read, so of a DISTINCT subscription each counts.
+        """
+        with self._lock:
+            rows = self._store.fetch(
+                "SELECT qid, count(*) FROM state.result WHERE position > ? AND position <= ?"
+                " GROUP BY qid",
+                [after, up_to],
+            )
+        by_qid = self._subscriptions().by_qid
+        return sum(int(count) * sum(map(mine, by_qid.get(qid, ()))) for qid, count in rows)
+
     def last_positions(self) -> dict[int, int]:
         """Return the position of the last result of each stream of results."""
         with self._lock:

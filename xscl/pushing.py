@@ -157,17 +157,41 @@ class Pushing(Assembly):
         first time has no such matches.
         """
         with self._lock:
+            return self._all(self.begin_to_tell() + 1)
+
+    def begin_to_tell(self) -> int:
+        """Return the position up to which matches were handed on; who asks first begins now."""
+        with self._lock:
             if self._told < 0:
                 self.tell(durable=True)
-            return self._all(self._told + 1)
+            return self._told
 
     def tell(self, *, durable: bool = False) -> None:
         """Note that all matches so far were handed on; durable at once or with the next push."""
         with self._lock:
             self._told = self._position
-            if durable and self._told != self._store.progress("told"):
+            if durable:
+                self.save_told()
+
+    @property
+    def told(self) -> int:
+        """The position up to which matches were handed on."""
+        return self._told
+
+    def tell_up_to(self, position: int) -> None:
+        """Note that matches up to a position were handed on, unless a change is under way."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._told = max(self._told, position)
+            finally:
+                self._lock.release()
+
+    def save_told(self) -> None:
+        """Make durable up to which position matches were handed on."""
+        with self._lock:
+            if self._told != self._store.progress("told"):
                 with self._changing():
-                    self._store.set_progress(told=self._position)
+                    self._store.set_progress(told=self._told)
 
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch that was consumed under a query id."""

@@ -54,10 +54,13 @@ class Reading(Subscribing):
         """
         with self._lock:
             if self._pages is None:
-                self._pages = Pages(
-                    self._store.beside(), lambda: self._subscriptions, self._compile
-                )
+                self._pages = self.other_pages()
             return self._pages
+
+    def other_pages(self) -> Pages:
+        """Return a reader of kept matches on one more connection; close it before the engine."""
+        with self._lock:
+            return Pages(self._store.beside(), lambda: self._subscriptions, self._compile)
 
     def matches_of(
         self,

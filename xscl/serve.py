@@ -1,8 +1,8 @@
 """The service: a fetcher that fills the spool, a consumer that empties it, matches as they come.
 
 The fetcher polls the feeds that are due; the main thread runs the consumer,
-with or without Spark, and hands matches on; the reporter writes status.json; the
-timekeeper lets time pass on live streams.
+with or without Spark; the tail hands the operator's matches on (`xscl.match_tail`); the reporter
+writes status.json; the timekeeper lets time pass on live streams.
 Requests over HTTP are answered beside (`xscl.service`), and matches are brought
 to those who wait for them (`xscl.delivery`).  If the fetcher, the consumer or the timekeeper fails,
 that ends the service, and its error is the service's; a look that fails is told, and the next one
@@ -19,16 +19,16 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from feeds.spool import Spool, SpoolError
 from xscl.arrival_clock import ArrivalClock
 from xscl.delivery.mail import MailServer
+from xscl.delivery.message import owner_of
 from xscl.delivery.outbox import Outbox, Ways
 from xscl.delivery.webhook import Posting
 from xscl.diskroom import LEAST, DiskRoom
@@ -39,9 +39,12 @@ from xscl.followed import Feeds, ticks
 from xscl.following import Fetching, keep_polling, poll_now, prepare
 from xscl.home import SERVICE, Home
 from xscl.instants import written
+from xscl.match import Match
+from xscl.match_tail import MatchTail
 from xscl.matches import Matches
 from xscl.pipeline import Consumer, DirectConsumer
 from xscl.poison import Attempts
+from xscl.results import Subscription
 from xscl.retention import asked
 from xscl.secrets import NAME, secrets_in
 from xscl.service.accounts import Accounts
@@ -55,6 +58,9 @@ if TYPE_CHECKING:
     from xscl.service.installation import Settings
 
 _log = logging.getLogger(__name__)
+
+GRACE = 2.0
+"""Seconds for the threads to end, when the service does."""
 
 REPORT = 0.5
 """Seconds between two looks at how the service is doing."""
@@ -96,13 +102,18 @@ class Service:
         self,
         home: Home,
         serving: Serving,
-        on_matches: Callable[[Matches], None],
+        on_matches: Callable[[Sequence[Match]], None],
         on_listening: Callable[[str], None] = lambda address: None,
         on_consuming: Callable[[float], None] = lambda seconds: None,
+        on_skipped: Callable[[int], None] = lambda count: None,
     ) -> None:
-        """`on_listening` is told the address once requests are taken, `on_consuming` after how
+        """`on_matches` is called with the operator's matches, in a thread of its own, which waits
+        for nobody else; if it is far behind, `on_skipped` with how many were left out.
+        `on_listening` is told the address once requests are taken, `on_consuming` after how
         many seconds documents are: Spark needs some to start.
         """
+        self._on_skipped = on_skipped
+        self._tail: MatchTail | None = None
         self._on_listening = on_listening
         self._on_consuming = on_consuming
         self._home = home
@@ -124,7 +135,7 @@ class Service:
         with self._opened() as (engine, outbox, spool, feeds, store):
             looks = Looks(store, self._home, engine=engine, now=self._clock.now)
             self._report(looks)
-            with self._answering(engine, spool, outbox):
+            with self._answering(engine, spool, outbox), self._following(engine):
                 self._report(looks)
                 if self.address is not None:  # and by now commands find it
                     self._on_listening(self.address)
@@ -142,9 +153,7 @@ class Service:
                     self.stop()
                     outbox.begin_to_end()  # all have their time to end at the same time
                     engine.end_questions()
-                    fetch.join()
-                    report.join()
-                    time_passes.join()
+                    _join(fetch, report, time_passes, seconds=GRACE)
             if self._errors:
                 raise self._errors[0]
             self._report(looks, whole=True)
@@ -159,14 +168,16 @@ class Service:
         with self._opened() as (engine, outbox, spool, feeds, store):
             poll_now(feeds, spool, feeds.due(fetching.now()), fetching)
             keeper = Timekeeper(engine, spool, partial(heard_until, store), self._clock.now)
-            with self._consuming(engine, spool, self.room.refuse) as consumer:
-                self._consumer = consumer
-                if not self._stopping.is_set():
-                    consumer.run_once()
-                    keeper.look()
-                    if spool.numbers(engine.segment, 1):  # it is later than something waited for
+            with self._following(engine) as tail:
+                with self._consuming(engine, spool, self.room.refuse) as consumer:
+                    self._consumer = consumer
+                    if not self._stopping.is_set():
                         consumer.run_once()
-            outbox.finish(self._stopping)
+                        keeper.look()
+                        if spool.numbers(engine.segment, 1):  # it is later than what waited
+                            consumer.run_once()
+                outbox.finish(self._stopping)
+                tail.finish(self._stopping)
             self._report(Looks(store, self._home, engine=engine, now=self._clock.now), whole=True)
 
     @contextmanager
@@ -201,6 +212,17 @@ class Service:
         self._stopping.set()
         if self._consumer is not None:
             self._consumer.stop()
+
+    @contextmanager
+    def _following(self, engine: Engine) -> Iterator[MatchTail]:
+        """Hand on the operator's matches while the block runs, also those of the last process."""
+        tail = self._tail = MatchTail(engine, _is_operators, self._on_matches, self._on_skipped)
+        try:
+            yield tail
+        finally:
+            if not tail.stop(GRACE):
+                _log.warning("matches are still being handed on; the next start does it again")
+        engine.save_told()
 
     @contextmanager
     def _delivering(self, engine: Engine) -> Iterator[Outbox]:
@@ -254,17 +276,19 @@ class Service:
                 self.address = None
 
     def _hand_on(self, matches: Matches) -> None:
-        """Tell the outbox and who listens of matches that were committed, and count them.
+        """Notify those who read matches that some were committed, and count them.
 
         They are kept already: what fails here is told, and holds up no other match.
         """
-        for told in (self._bring, self._count, self._on_matches):
+        for notify in (self._bring, self._count):
             try:
-                told(matches)
+                notify(matches)
             except Exception:
                 _log.exception("matches that are kept could not be handed on")
 
     def _bring(self, matches: Matches) -> None:
+        if self._tail is not None and matches.last:
+            self._tail.ring()
         if self._outbox is not None:
             self._outbox.notify(matches)
 
@@ -281,7 +305,7 @@ class Service:
         `hold` is called before each batch.
         """
         attempts = Attempts(self._home.attempt)
-        with EngineSink(engine, self._hand_on, hold, attempts) as sink:
+        with EngineSink(engine, self._hand_on, hold, attempts, tells=False) as sink:
             if self._serving.spark:
                 with self._through_spark(spool, sink) as consumer:
                     yield consumer
@@ -352,7 +376,7 @@ class Service:
                     said = str(error)
                     _log.warning("how the service is doing cannot be told now: %s", said)
                 continue
-            if waiting == 0 and last:
+            if waiting == 0 and last and (self._tail is None or self._tail.has_read_all()):
                 self.stop()
 
     def _report(self, looks: Looks, *, whole: bool = False) -> int:
@@ -396,16 +420,14 @@ def _own_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """While the block runs, SIGINT and SIGTERM call `stop` instead of killing the process."""
+def _is_operators(subscription: Subscription) -> bool:
+    return owner_of(subscription.name) == 0
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        stop()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _join(*threads: threading.Thread, seconds: float) -> None:
+    """Wait for threads to end, all together so long; one that does not is left behind."""
+    until = time.monotonic() + seconds
+    for thread in threads:
+        thread.join(max(0.0, until - time.monotonic()))
+        if thread.is_alive():
+            _log.warning("the thread %s does not end; the service goes without it", thread.name)

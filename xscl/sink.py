@@ -41,24 +41,25 @@ class EngineSink:
 
     Within a `with` each match is passed on at least once, whatever process it took.  `hold` is
     called by the consumer before each batch, and may wait or raise.  `attempts` says whether a
-    process died of a batch.
+    process died of a batch.  Without `tells` another reader passes matches on (`xscl.match_tail`),
+    and `on_matches` only learns that there are some.
     """
 
     engine: Engine
     on_matches: Callable[[Matches], None] = _ignore
     hold: Callable[[], None] = _go_on
     attempts: Attempts = field(default_factory=Attempts)
+    tells: bool = True
 
     def __enter__(self) -> EngineSink:
         """Pass on what was committed, but perhaps not passed on, before the last process ended."""
-        untold = self.engine.untold()
-        if untold:
+        if self.tells and (untold := self.engine.untold()):
             self.on_matches(untold)
             self.engine.tell()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        if kind is None:
+        if kind is None and self.tells:
             self.engine.tell(durable=True)
 
     def consume(
@@ -82,7 +83,8 @@ class EngineSink:
         )
         reached("committed")
         self.on_matches(matches)
-        self.engine.tell()
+        if self.tells:
+            self.engine.tell()
 
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch in the ledger under a query id."""

@@ -31,9 +31,11 @@ from xscl.engine import Engine
 from xscl.followed import Feeds, ticks
 from xscl.following import Fetching, follow, prepare
 from xscl.home import Home
+from xscl.match import Match
 from xscl.matches import Matches
 from xscl.pipeline import Consumer
-from xscl.serve import Service, Serving, stopped_by_signals
+from xscl.serve import Service, Serving
+from xscl.termination import stopped_by_signals
 
 SECONDS = 400.0
 """A victim that nobody has killed for so long ends with a report of where it stands."""
@@ -82,10 +84,13 @@ class Victim(Service):
         serving = Serving(setting.spark, "local[1]", 0.02, _fetching(setting))
         super().__init__(setting.home, serving, self._listen)
 
-    def _listen(self, matches: Matches) -> None:
+    def _hand_on(self, matches: Matches) -> None:
         if not self._at_work.is_set():
             self._log.at_work()
             self._at_work.set()
+        super()._hand_on(matches)
+
+    def _listen(self, matches: Sequence[Match]) -> None:
         self._log.delivered([match.id for match in matches])
 
     @contextmanager

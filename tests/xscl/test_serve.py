@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +31,7 @@ from xscl.followed import Feeds
 from xscl.following import Fetching, follow
 from xscl.home import Home
 from xscl.ledger import Batch
+from xscl.match import Match
 from xscl.matches import Matches
 from xscl.pipeline import DirectConsumer
 from xscl.secrets import NAME, secrets_in
@@ -262,7 +263,7 @@ def test_stopped_before_it_began_it_consumes_nothing(place: Home) -> None:
 def test_the_error_of_a_listener_ends_nothing(
     place: Home, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def fail(matches: Matches) -> None:
+    def fail(matches: Sequence[Match]) -> None:
         raise ValueError("the listener fell asleep")
 
     until = threading.Event()
@@ -295,7 +296,7 @@ def test_a_look_that_fails_does_not_end_it(
     monkeypatch.setattr("xscl.serve.REPORT", 0.01)
     told = list[bool]()
 
-    def listen(matches: Matches) -> None:
+    def listen(matches: Sequence[Match]) -> None:
         there = place.status.with_suffix(".tmp")
         assert eventually(lambda: _in_the_way(there))
         told.append(eventually(lambda: "how the service is doing cannot be" in caplog.text))

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from xscl.feedtables import heard_until
 from xscl.followed import Feeds, ticks
 from xscl.home import Home
 from xscl.ledger import Batch, Beat
-from xscl.matches import Matches
+from xscl.match import Match
 from xscl.pipeline import DirectConsumer
 from xscl.serve import Service, Serving
 from xscl.sink import EngineSink
@@ -275,7 +275,7 @@ def test_a_beat_has_its_effect_once_whenever_the_process_is_killed(
     assert ended.returncode == -signal.SIGKILL
     told: list[Any] = []
 
-    def listen(matches: Matches) -> None:
+    def listen(matches: Sequence[Match]) -> None:
         told.extend(match.documents for match in matches)
         if told:
             service.stop()

@@ -12,13 +12,14 @@ import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from xscl.errors import XsclError
 
 if TYPE_CHECKING:
     from xscl.cli.told import Told
-    from xscl.match import Match
+    from xscl.match import Match, Node
 
 # C0 and C1 but for tab and newline, DEL, and the marks that reorder or hide text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -54,7 +55,12 @@ def say(text: str = "") -> None:
 
 def say_json(value: Any) -> None:
     """Print a value as one line of JSON; control characters are escaped in it."""
-    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.write(json_line(value) + "\n")
+
+
+def json_line(value: Any) -> str:
+    """Return a value as one line of JSON; control characters are escaped in it."""
+    return json.dumps(value)
 
 
 def complain(message: str, hint: str | None = None) -> None:
@@ -99,14 +105,25 @@ def match_text(match: Match | Told) -> Iterator[str]:
     """
     yield f"{instant(match.t1)}  {match.subscription}  {'  +  '.join(match.documents)}"
     bound = [(variable, node) for variable, nodes in match.bindings.items() for node in nodes]
+    around = _around(node for _, node in bound)
     for variable, node in bound:
-        inside = f"{node.path}/"
-        around = any(
-            other.document == node.document and other.path.startswith(inside) for _, other in bound
-        )
-        yield f"    {variable} = {one_line(node.path if around else node.value, 100)}"
+        text = node.path if (node.document, f"{node.path}/") in around else node.value
+        yield f"    {variable} = {one_line(text, 100)}"
     if match.constructed:
         yield f"    {one_line(match.xml().decode(), 200)}"
+
+
+def _around(nodes: Iterable[Node]) -> set[tuple[str, str]]:
+    """Return the documents and locations, with a slash, of nodes that others of them lie in.
+
+    In sorted order what lies in a node follows it directly.
+    """
+    places = sorted({(node.document, f"{node.path}/") for node in nodes})
+    return {
+        one
+        for one, following in pairwise(places)
+        if one[0] == following[0] and following[1].startswith(one[1])
+    }
 
 
 def tracked(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,16 +24,17 @@ from xscl.cli.options import (
     TrustedProxy,
     home,
 )
-from xscl.cli.output import complain, match_row, match_text, say, say_json
+from xscl.cli.output import complain, say, say_json
+from xscl.cli.printing import MatchPrinter
 from xscl.delivery.mail import mail_server
 from xscl.demo import demonstrate
 from xscl.extras import install_command, missing, require
 from xscl.following import Fetching
 from xscl.logs import LogFormat, logging_to
-from xscl.matches import Matches
-from xscl.serve import Service, Serving, stopped_by_signals
+from xscl.serve import Service, Serving
 from xscl.service.client_address import network_of
 from xscl.service.connection_limit import CONNECTIONS
+from xscl.termination import exit_now, stopped_by_signals
 
 if TYPE_CHECKING:
     from xscl.service.installation import Settings
@@ -156,8 +156,10 @@ def serve(
         mail=None if smtp is None else mail_server(smtp),
         listen=None if once else _listening(host, port, name, trusted_proxy, connections, fetching),
     )
+    printer = MatchPrinter(as_json=as_json, history=notify_history)
     service = Service(
-        *(home(data), serving, printer(as_json, notify_history)),
+        *(home(data), serving, printer),
+        on_skipped=printer.skipped,
         on_listening=lambda address: complain(
             f"the page is at {address}/, the API at {address}/v1, described at /docs"
             + ("; Spark is starting, documents wait in the spool until then" if spark else "")
@@ -167,7 +169,12 @@ def serve(
         ),
     )
     log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
-    with log, stopped_by_signals(service.stop):
+
+    def stop() -> None:
+        service.stop()
+        printer.stop()
+
+    with log, stopped_by_signals(stop, overdue=exit_now):
         if once:
             service.run_once()
             return
@@ -236,27 +243,11 @@ def demo(
     # Java may still be writing its log.
     with tempfile.TemporaryDirectory(prefix="xscl-demo-", ignore_cleanup_errors=True) as temporary:
         place = home(data or Path(temporary) / "data")
-        found = demonstrate(place, printer(as_json, False), spark=spark, once=once, tell=complain)
+        printer = MatchPrinter(as_json=as_json, history=False)
+        found = demonstrate(place, printer, spark=spark, once=once, tell=complain)
     if as_json:
         say_json({"status": found.as_dict()})
         return
     say()
     for line in found.lines():
         say(line)
-
-
-def printer(as_json: bool, history: bool) -> Callable[[Matches], None]:
-    """Return what prints matches as they come, those between history items only if asked."""
-
-    def listen(matches: Matches) -> None:
-        for match in matches:
-            if match.history and not history:
-                continue
-            if as_json:
-                say_json(match_row(match))
-            else:
-                for line in match_text(match):
-                    say(line)
-        sys.stdout.flush()
-
-    return listen

@@ -110,22 +110,30 @@ def shown(match: Match, name: str, called: Callable[[str], str] = str) -> Shown:
 def _joined(match: Match, trees: Mapping[str, Tree]) -> dict[str, dict[int, int]]:
     """Return the numbers of the joined values by document and node."""
     found: dict[str, dict[int, int]] = {}
+    numbers = {document: _numbers(tree) for document, tree in trees.items()}
     for index, group in enumerate(compared(match.query)):
         for place in group:
             for node in match.bindings.get(place.variable, ()):
                 tree = trees[node.document]
-                for number in _selected(place, node, tree):
+                for number in _selected(place, node, tree, numbers[node.document]):
                     found.setdefault(node.document, {}).setdefault(number, index % GROUPS + 1)
     return found
 
 
-def _selected(place: Place, node: Node, tree: Tree) -> Iterator[int]:
+def _numbers(tree: Tree) -> dict[object, int]:
+    """Return the numbers of a document's nodes by what tells them apart."""
+    return {_key(item): number for number, item in enumerate(tree.items)}
+
+
+def _selected(place: Place, node: Node, tree: Tree, numbers: Mapping[object, int]) -> Iterator[int]:
     """Yield the numbers of the nodes that are compared; an element's, for a text of it."""
     if not place.path.steps:
         yield node.node
         return
-    chosen = [_key(item) for item in select(place.path, tree.items[node.node])]
-    yield from (n for n, item in enumerate(tree.items) if _key(item) in chosen)
+    for item in select(place.path, tree.items[node.node]):
+        number = numbers.get(_key(item))
+        if number is not None:
+            yield number
 
 
 def _key(item: Item) -> object:

@@ -60,8 +60,9 @@ def _matches(step: Step, item: Item) -> bool:
 
 def _above(tree: Tree, step: Step, number: int) -> set[int]:
     """Return the nodes (-1 is the document) from which the step's axis leads to a node."""
-    above = {tree.parents[number]}
-    if step.descendant:
-        while (lowest := min(above)) >= 0:
-            above.add(tree.parents[lowest])
+    at = tree.parents[number]
+    above = {at}
+    while step.descendant and at >= 0:
+        at = tree.parents[at]
+        above.add(at)
     return above

@@ -7,7 +7,9 @@ Namespace declarations, comments and processing instructions do not count.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from lxml import etree
 
@@ -20,12 +22,18 @@ class Tree:
 
     items: list[Item]
     parents: list[int]
+    _steps: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def path(self, number: int) -> str:
-        """Return a node's location: `/book[1]/author[2]`, `/a[1]/@id`, `/Q{uri}a[1]`."""
+        """Return a node's location: `/book[1]/author[2]`, `/a[1]/@id`, `/Q{uri}a[1]`.
+
+        The first call takes time linear in the document, later ones linear in the node's depth.
+        """
+        if not self._steps:
+            self._steps[:] = _locations(self.items, self.parents)
         steps: list[str] = []
         while number >= 0:
-            steps.append(_location(self.items[number]))
+            steps.append(self._steps[number])
             number = self.parents[number]
         return "/" + "/".join(reversed(steps))
 
@@ -47,12 +55,20 @@ def number_nodes(root: etree._Element) -> Tree:
     return Tree(items, parents)
 
 
-def _location(item: Item) -> str:
-    if isinstance(item, Attribute):
-        return f"@{_expanded(item.name)}"
-    assert isinstance(item, etree._Element)
-    before = sum(1 for _ in item.itersiblings(item.tag, preceding=True))
-    return f"{_expanded(str(item.tag))}[{before + 1}]"
+def _locations(items: Sequence[Item], parents: Sequence[int]) -> Iterator[str]:
+    """Yield the last step of each node's location.
+
+    An element's position counts those of its name that come before it below the same parent.
+    """
+    counted = Counter[tuple[int, str]]()
+    for item, parent in zip(items, parents, strict=True):
+        if isinstance(item, Attribute):
+            yield f"@{_expanded(item.name)}"
+            continue
+        assert isinstance(item, etree._Element)
+        name = str(item.tag)
+        counted[parent, name] += 1
+        yield f"{_expanded(name)}[{counted[parent, name]}]"
 
 
 def _expanded(name: str) -> str:

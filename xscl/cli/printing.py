@@ -1,0 +1,95 @@
+"""Matches on standard output, as they come, without waiting for ever for who reads it.
+
+Each write is at most as long as a pipe takes at once, and only when there is room for it. Else a
+thread in `write` would hold the lock of the stream, which the end of the process waits for.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Iterable, Iterator
+
+from xscl.cli.output import clean, complain, json_line, match_row, match_text
+from xscl.cli.told import Told
+from xscl.match import Match
+
+GRACE = 1.0
+"""Seconds for which an output that nobody reads is waited for when the service ends."""
+
+_LOOK = 200
+"""Milliseconds from one look at whether to end to the next."""
+
+
+class OutputUnread(Exception):
+    """The service ends, and nobody reads its output."""
+
+
+class MatchPrinter:
+    """Prints matches, those between history items only if asked; one thread uses it at a time."""
+
+    def __init__(self, *, as_json: bool, history: bool) -> None:
+        self._as_json = as_json
+        self._history = history
+        self._stop_at: float | None = None
+        self._closed = False
+
+    def __call__(self, matches: Iterable[Match | Told]) -> None:
+        """Print matches. Raises OutputUnread after `stop` if nobody reads them."""
+        for match in matches:
+            if match.history and not self._history:
+                continue
+            for line in self._lines(match):
+                self._write(line)
+        if not self._closed:
+            sys.stdout.flush()
+
+    def skipped(self, count: int) -> None:
+        """Say that matches were left out: the output was not read for too long."""
+        if count:
+            told = json_line({"skipped": count}) if self._as_json else f"... {count} skipped"
+            self._write(told)
+
+    def stop(self) -> None:
+        """Wait no longer than `GRACE` from now on for who reads the output."""
+        if self._stop_at is None:
+            self._stop_at = time.monotonic() + GRACE
+
+    def _lines(self, match: Match | Told) -> Iterator[str]:
+        if self._as_json:
+            yield json_line(match_row(match))
+        else:
+            yield from map(clean, match_text(match))
+
+    def _write(self, line: str) -> None:
+        if self._closed:
+            return
+        try:
+            descriptor = sys.stdout.fileno()
+        except OSError:  # a stream in memory
+            sys.stdout.write(f"{line}\n")
+            return
+        data = f"{line}\n".encode(sys.stdout.encoding or "utf-8", "replace")
+        try:
+            for at in range(0, len(data), select.PIPE_BUF):
+                self._wait(descriptor)
+                _write_all(descriptor, data[at : at + select.PIPE_BUF])
+        except BrokenPipeError:
+            self._closed = True
+            complain("nobody reads the output any more; matches are kept, and printed no longer")
+
+    def _wait(self, descriptor: int) -> None:
+        """Return when something can be written."""
+        poll = select.poll()
+        poll.register(descriptor, select.POLLOUT)
+        while not poll.poll(_LOOK):
+            if self._stop_at is not None and time.monotonic() > self._stop_at:
+                raise OutputUnread
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    """Write some bytes, which there is room for."""
+    while data:
+        data = data[os.write(descriptor, data) :]

@@ -1,0 +1,76 @@
+"""SIGINT and SIGTERM: an orderly end, and the deadline after which the process ends all the same.
+
+A handler in Python runs only when the main thread is between two instructions, which a long call
+into DuckDB or lxml delays. The signal is therefore read from a wakeup descriptor by a thread.
+
+Past the deadline the process exits as if it was killed. That is safe: the store is whole or
+unchanged (`Store.transaction`), and the spool has what was acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from types import FrameType
+
+DEADLINE = 4.0
+"""Seconds for an orderly end; a supervisor that waits for 5 s sees the process go."""
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def exit_now() -> None:
+    """End the process at once, without an error: what was in progress is done again."""
+    with suppress(OSError):
+        os.write(
+            sys.__stderr__.fileno() if sys.__stderr__ else 2,
+            b"xscl: stopped; what was in progress is done again at the next start\n",
+        )
+    os._exit(0)
+
+
+@contextmanager
+def stopped_by_signals(
+    stop: Callable[[], None],
+    overdue: Callable[[], None] | None = None,
+    deadline: float = DEADLINE,
+) -> Iterator[None]:
+    """While the block runs, SIGINT and SIGTERM call `stop` instead of killing the process.
+
+    It is called in another thread, perhaps more than once. `overdue` is called, if it is given and
+    the block has not ended by then, so many seconds after the first signal.
+    """
+    ended = threading.Event()
+    ours, pythons = socket.socketpair()
+    pythons.setblocking(False)
+
+    def watch() -> None:
+        while number := ours.recv(1):
+            if number[0] in SIGNALS:
+                stop()
+                break
+        if number and overdue is not None and not ended.wait(deadline):
+            overdue()
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        """Leave it to the thread; with a handler Python writes to the wakeup descriptor."""
+
+    with closing(ours), closing(pythons):
+        before = {number: signal.signal(number, handle) for number in SIGNALS}
+        wakeup = signal.set_wakeup_fd(pythons.fileno(), warn_on_full_buffer=False)
+        watcher = threading.Thread(target=watch, name="signals", daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            signal.set_wakeup_fd(wakeup)
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            pythons.shutdown(socket.SHUT_RDWR)  # the watcher reads the end
+            watcher.join()
