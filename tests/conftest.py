@@ -1,7 +1,7 @@
 """What all tests share: the Hypothesis profiles and the folder of real data.
 
 With the environment variable CI set to "true" properties are derandomised (the same cases in every
-run), and a missing folder of real data is a failure instead of a skip.
+run).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from tests.corpus import Corpus
 from tests.examples import MORE, USUAL
 from tests.project import build_wheel
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 IN_CI = os.environ.get("CI") == "true"
-SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 # No deadline: the first engine of a process takes longer than any useful one.
 settings.register_profile("dev", deadline=None, max_examples=USUAL * MORE)
@@ -85,15 +85,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_wheel(tmp_path_factory.mktemp("project"))
 
 
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """The folder of real feeds and documents that lies beside the repository."""
-    if SHARED_DATA.is_dir():
-        return SHARED_DATA
-    reason = "no ../shared/data beside the repository"
-    if IN_CI:
-        pytest.fail(reason)
-    pytest.skip(reason)
+@pytest.fixture(scope="session", params=[False, True], ids=["own", "real"])
+def corpus(request: pytest.FixtureRequest) -> Corpus:
+    """The project's own data, and real data where that lies beside the repository."""
+    return Corpus(request.param)
 
 
 @pytest.fixture(scope="session")

@@ -16,6 +16,7 @@ import pytest
 
 import cep_core
 from cep_core.events import Event
+from tests.corpus import Corpus
 
 Bar: TypeAlias = tuple[int, float, float, float, float, float]
 Day: TypeAlias = Mapping[str, Sequence[Bar]]
@@ -26,11 +27,9 @@ MINUTE, OPEN, HIGH, LOW, CLOSE, VOLUME = range(6)
 
 
 @pytest.fixture(scope="module")
-def day(shared_data: Path) -> Day:
+def day(corpus: Corpus) -> Day:
     """The bars of each coin, in order."""
-    folder = shared_data / "ticks-crypto" / "minute"
-    if not folder.is_dir():
-        pytest.skip("no ticks-crypto in ../shared/data")
+    folder = corpus.folder("ticks-crypto") / "minute"
     return {coin: list(bars(folder / pair / f"{DAY}.csv")) for coin, pair in COINS.items()}
 
 

@@ -8,19 +8,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cep_core.ticks import COINS, Bar, Bars, matches_of, read
+from tests.corpus import Corpus
 
 Found = Iterator[tuple[Any, ...]]
 
 
 @pytest.fixture(scope="module")
-def bars(shared_data: Path) -> Bars:
-    return read(shared_data)
+def bars(corpus: Corpus) -> Bars:
+    return read(corpus.folder("ticks-crypto"))
 
 
 def between(bars: list[Bar], after: int, before: int) -> list[Bar]:

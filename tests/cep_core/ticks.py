@@ -1,6 +1,6 @@
 """Minute bars of three currencies on two days; a tick is a minute.
 
-They are read from ../shared/data (`tests/conftest.py`).
+They are read from `tests/data`, and real ones from ../shared/data (`tests.corpus`).
 """
 
 from __future__ import annotations
@@ -8,8 +8,6 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 from typing import NamedTuple
-
-import pytest
 
 from cep_core import Engine, Event
 
@@ -35,11 +33,9 @@ class Bar(NamedTuple):
 Bars = dict[str, list[Bar]]
 
 
-def read(shared_data: Path) -> Bars:
-    """The bars of two days by currency, in order; skips where they are not."""
-    folder = shared_data / "ticks-crypto" / "minute"
-    if not folder.is_dir():
-        pytest.skip("no ticks-crypto in the shared data")
+def read(ticks: Path) -> Bars:
+    """The bars of two days by currency, in order."""
+    folder = ticks / "minute"
     found: Bars = {}
     for coin in COINS:
         found[coin] = []

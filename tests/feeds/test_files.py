@@ -17,7 +17,7 @@ from lxml import etree
 from feeds import archives
 from feeds.documents import Document
 from feeds.files import Rejected, read
-from tests.feeds.real import folder
+from tests.corpus import Corpus
 
 AT = 1_363_687_200_000_000  # 2013-03-19T10:00:00Z
 FEED = (
@@ -368,12 +368,27 @@ def test_a_tar_header_may_not_take_all_memory(tmp_path: Path) -> None:
     assert rejections(write(tmp_path / "x", body)) == [("x", message, 0)]
 
 
-def test_real_directories() -> None:
-    """Every item of a month of snapshots, and the documents that are no feeds."""
-    found = every(folder("rss-sync-open"))
+@pytest.mark.parametrize(
+    ("is_real", "count", "no_feeds", "documents"),
+    [
+        (False, 28, ["FEEDS.tsv"], ["auction.xml"]),
+        (
+            True,
+            1033,
+            ["FEEDS.tsv", "LICENSE.corpus", "SOURCE.txt"],
+            ["XMarkAuction.xml", "much_ado.xml"],
+        ),
+    ],
+    ids=["own", "real"],
+)
+def test_directories_of_snapshots_and_of_documents(
+    is_real: bool, count: int, no_feeds: list[str], documents: list[str]
+) -> None:
+    """Every item of all snapshots, and the documents that are no feeds."""
+    corpus = Corpus(is_real)
+    found = every(corpus.folder("rss-sync-open"))
     items = {each.id for each in found if isinstance(each, Document)}
-    assert len(items) == 1033
-    others = [each.id for each in found if isinstance(each, Rejected)]
-    assert others == ["FEEDS.tsv", "LICENSE.corpus", "SOURCE.txt"]
-    xml = [each.id for each in every(folder("xml-docs")) if isinstance(each, Document)]
-    assert xml == ["XMarkAuction.xml", "much_ado.xml"]
+    assert len(items) == count
+    assert [each.id for each in found if isinstance(each, Rejected)] == no_feeds
+    read = every(corpus.folder("xml-docs"))
+    assert [each.id for each in read if isinstance(each, Document)] == documents

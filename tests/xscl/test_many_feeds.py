@@ -14,7 +14,7 @@ import pytest
 from feeds.fetch import Failed, NotModified
 from feeds.opml import Outline, read_list
 from feeds.schedule import Wishes, next_poll
-from tests.feeds.real import folder
+from tests.corpus import shared_folder
 from xscl import lifecycle
 from xscl.engine import Engine
 from xscl.feed import Feed
@@ -30,7 +30,7 @@ LATE = 1 << 60
 @pytest.fixture(scope="module", params=[10, pytest.param(1, marks=pytest.mark.slow)])
 def outlines(request: pytest.FixtureRequest) -> tuple[Outline, ...]:
     """Every tenth of the feeds, or all."""
-    return read_list((folder("feed-urls") / "smallweb.txt").read_bytes())[:: request.param]
+    return read_list((shared_folder("feed-urls") / "smallweb.txt").read_bytes())[:: request.param]
 
 
 @pytest.fixture
