@@ -25,15 +25,15 @@ HEALTH = b"GET /v1/health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
 BODY = b"POST /v1/documents/S HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100\r\n\r\n<a"
 
 
-@pytest.fixture
-def files() -> Iterator[None]:
-    """Have room for the client's files beside those of the service in this process."""
+@pytest.fixture(params=[MANY, pytest.param(2_000, marks=pytest.mark.slow)])
+def many(request: pytest.FixtureRequest) -> Iterator[int]:
+    """Return how many connections a client opens, with files for both sides of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * MANY + 1_000
+    wanted = 2 * int(request.param) + 1_000
     if soft != resource.RLIM_INFINITY and soft < wanted:
         most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    yield
+    yield request.param
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
@@ -71,16 +71,18 @@ def unread(peer: socket.socket) -> None:
     peer.sendall(HEALTH.replace(b"/v1/health", b"/v1/openapi.json"))
 
 
-@pytest.mark.usefixtures("files")
 @pytest.mark.parametrize("hold", [silent, slow_head, slow_body, idle, unread])
 def test_one_clients_connections_leave_room_for_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hold: Callable[[socket.socket], None]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    many: int,
+    hold: Callable[[socket.socket], None],
 ) -> None:
-    monkeypatch.setattr(connection, "MOST", MANY // 2)  # fewer than one client opens
+    monkeypatch.setattr(connection, "MOST", many // 2)  # fewer than one client opens
     with ExitStack() as stack:
         running = stack.enter_context(serving(Home(tmp_path / "data"), ANY_PORT))
         held = []
-        for _ in range(MANY):
+        for _ in range(many):
             held.append(stack.enter_context(connect(running)))
             try:
                 hold(held[-1])

@@ -101,6 +101,13 @@ def test_two_users_follow_one_address_apart(fed: tuple[Running, str]) -> None:
         "[::ffff:7f00:1]",
         "\N{FULLWIDTH DIGIT ONE}27.0.0.1",
         "user@127.0.0.1",
+        "[::127.0.0.1]",
+        "[fec0::1]",
+        "168.63.129.16",
+        "192.88.99.1",
+        "[64:ff9b:1::7f00:1]",
+        "[3fff::1]",
+        "[5f00::1]",
     ],
 )
 def test_w1_private_addresses(operator: httpx.Client, host: str) -> None:

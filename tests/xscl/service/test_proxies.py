@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from dataclasses import replace
 from ipaddress import IPv4Address
+from pathlib import Path
 
 import httpx
 import pytest
@@ -74,6 +75,7 @@ def test_a_service_with_a_name_asks_for_tokens(
                 refused = nobody.get("/v1/me", headers=headers)
                 assert code(refused) == (401, "no_tokens")
                 assert "stop the service" in refused.json()["hint"]
+            assert "xscl token create" in nobody.get("/sign-in").text
             guess = nobody.post("/sign-in", data={"token": "guess"})
             assert guess.status_code == 401
             assert "xscl token create" in guess.text
@@ -225,6 +227,22 @@ def test_addresses_of_one_ipv6_network_share_a_limit() -> None:
     assert bucket_of("2001:db8::1") == bucket_of("2001:db8::ffff:1") == "2001:db8::/64"
     assert bucket_of("2001:db8:0:1::1") != bucket_of("2001:db8::1")
     assert bucket_of("::ffff:192.0.2.1") == bucket_of("192.0.2.1") == str(IPv4Address("192.0.2.1"))
+
+
+def test_the_environment_and_the_settings_file_name_proxies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XSCL_TRUSTED_PROXY", "10.0.0.0/24 nowhere")
+    done = called("serve", "--once")
+    assert (done.exit_code, "'nowhere' is not a network" in done.stderr) == (2, True)
+    monkeypatch.delenv("XSCL_TRUSTED_PROXY")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "xscl.toml").write_text('trusted-proxy = ["::1", "somewhere"]\nconnections = 3\n')
+    done = called("serve", "--once")
+    assert (done.exit_code, "'somewhere' is not a network" in done.stderr) == (2, True)
+    (tmp_path / "xscl.toml").write_text('trusted-proxy = ["::1"]\nconnections = 0\n')
+    done = called("serve", "--once")
+    assert (done.exit_code, "--connections" in done.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("text", ["0.0.0.0/0", "::/0", "10.0.0.0/33", "proxy.example", ""])

@@ -20,9 +20,11 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @router.get("/sign-in")
-def ask(request: Request, next: Annotated[str, Query(max_length=4_000)] = "/") -> HTMLResponse:
-    """Return the page that asks for a token."""
-    return page(request, "signin.html", None, next=on_site(next), error=None)
+def ask(
+    request: Request, here: Here, next: Annotated[str, Query(max_length=4_000)] = "/"
+) -> HTMLResponse:
+    """Return the page that asks for a token, and says so if none exists."""
+    return page(request, "signin.html", None, next=on_site(next), error=_none_exists(here))
 
 
 @router.post("/sign-in")
@@ -64,12 +66,19 @@ def sign_out(request: Request, here: Here) -> RedirectResponse:
     return answer
 
 
+def _none_exists(here: Installation) -> Told | None:
+    """Return what to do about a service that asks for tokens and has none."""
+    if here.settings.is_open or here.tokens.of():
+        return None
+    return Told("No token", "No token exists yet", NO_TOKEN)
+
+
 def _refused(request: Request, here: Installation) -> tuple[HTTPStatus, Told]:
     """Return what is told for a wrong token; who has tried too often has to wait."""
     if request.app.state.guesses.count(client_address(request, here)) > here.settings.guesses:
         words = "Too many wrong tokens came from your address"
         return HTTPStatus.TOO_MANY_REQUESTS, Told("Wait", words, "wait a minute")
-    if not here.settings.is_open and not here.tokens.of():
-        return HTTPStatus.UNAUTHORIZED, Told("No token", "No token exists yet", NO_TOKEN)
+    if (none := _none_exists(here)) is not None:
+        return HTTPStatus.UNAUTHORIZED, none
     words = "The token is wrong, revoked or over"
     return HTTPStatus.UNAUTHORIZED, Told("Wrong token", words, "it begins with xscl_")
