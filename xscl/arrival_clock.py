@@ -72,6 +72,7 @@ class Agreement:
 
 
 OK = Agreement("ok")
+_READS = 8  # of both clocks, at most, until they belong together
 
 
 class ArrivalClock:
@@ -132,7 +133,7 @@ class ArrivalClock:
                 self._last = last
 
     def _now(self) -> int:
-        wall, steady = self._wall(), self._steady()
+        wall, steady = self._read()
         passed = steady - self._anchored
         ours = self._anchor + (passed // 2 if self._slow else passed)
         ahead = wall - ours
@@ -147,6 +148,18 @@ class ArrivalClock:
             self._agree(OK)
         self._last = max(self._last, ours)
         return self._last
+
+    def _read(self) -> tuple[int, int]:
+        """Return the wall clock and the monotonic clock at the same moment.
+
+        A thread that does not run for a second between two reads would see a step.
+        """
+        for _ in range(_READS):
+            before = self._steady()
+            wall, after = self._wall(), self._steady()
+            if after - before < BOUND // 10:
+                break
+        return wall, after
 
     def _slowed(self, wall: int, steady: int, ours: int) -> int:
         """Run at half speed while the wall clock is behind."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from feeds.java import JavaNotFound, find_java
-from feeds.spool import Spool, SpoolError
+from feeds.spool import SegmentDamaged, SegmentsMissing, Spool, SpoolError
 from xscl.arrival_clock import RELEASED, SECOND, way_back
 from xscl.errors import StoreError
 from xscl.extras import PACKAGES, Extra, install_command, missing
@@ -191,10 +191,12 @@ def _spool(home: Home) -> Finding:
     def look() -> Finding:
         spool = Spool(home.spool, read_only=True)
         numbers = spool.numbers(0)
+        latest, consumed = spool.latest(), (home.read_status() or {}).get("position", 0)
+        spool.expect(min(consumed, latest), latest)
         for number in numbers[-1:]:
             for _ in spool.read(number):
                 pass
-        return Finding("spool", "ok", f"{len(numbers)} segments up to {spool.latest()}")
+        return Finding("spool", "ok", f"{len(numbers)} segments up to {latest}")
 
     return _looked("spool", look)
 
@@ -232,5 +234,7 @@ def _looked(what: str, look: Callable[[], Finding]) -> Finding:
         return look()
     except (StoreError, FeedsError) as error:
         return Finding(what, "bad", error.message, error.hint)
+    except (SegmentsMissing, SegmentDamaged) as error:  # which says what to do
+        return Finding(what, "bad", str(error))
     except (SpoolError, OSError) as error:
         return Finding(what, "bad", str(error), "put it back from a backup")

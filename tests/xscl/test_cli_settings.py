@@ -7,8 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from feeds.documents import Document
+from feeds.spool import Spool
 from tests.xscl.commandline import called
+from xscl.arrival_clock import DAY
 from xscl.cli.settings import config
+from xscl.followed import ticks
+from xscl.home import Home
+from xscl.instants import written
 
 
 @pytest.fixture(autouse=True)
@@ -137,3 +143,42 @@ def test_a_doctor_finds_what_is_wrong_with_a_directory(folder: Path) -> None:
     assert "damaged" in looked()["secrets"]["found"]
     (data / "state.duckdb").unlink()
     assert "is missing" in looked()["store"]["found"]
+    (data / "state.duckdb.mark").unlink()
+    with Spool(data / "spool") as spool:
+        for number in range(1, 4):
+            spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
+    assert "and its mark are missing, and the spool" in looked()["store"]["found"]
+
+
+@pytest.mark.parametrize("damage", ["lost", "damaged"])
+def test_a_doctor_finds_segments_that_are_lost_or_damaged(folder: Path, damage: str) -> None:
+    assert called("subscribe", "a", "S//a").exit_code == 0
+    data = folder / "xscl-data"
+    with Spool(data / "spool") as spool:
+        for number in range(1, 4):
+            spool.append([Document("S", f"d{number}", number, b"<a/>")], number)
+        number, path = (
+            (2, spool.segment(2).path) if damage == "lost" else (3, spool.segment(3).path)
+        )
+    if damage == "lost":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-9])
+    found = looked()["spool"]
+    assert found["sign"] == "bad"
+    assert found["found"].endswith(f"xscl spool skip {number} --data {data}")
+    assert called("spool", "skip", str(number)).exit_code == 0
+    assert looked()["spool"]["sign"] == "ok"
+    path.unlink(missing_ok=True)
+    Home(data).write_status({"position": 3})
+    assert looked()["spool"]["sign"] == "ok", "what was consumed is not missed"
+
+
+@pytest.mark.parametrize(("days", "sign"), [(0, "ok"), (0.9, "ok"), (30, "bad")])
+def test_a_doctor_finds_documents_ahead_of_the_clock(folder: Path, days: float, sign: str) -> None:
+    assert called("subscribe", "a", "S//a").exit_code == 0
+    ahead = written(ticks() + round(days * DAY))
+    Home(folder / "xscl-data").write_status({"clock": ahead, "wall_clock": "ok"})
+    found = looked()["clock"]
+    assert found["sign"] == sign
+    assert ("30 d ahead of this clock" in found["found"]) == (sign == "bad")
