@@ -418,7 +418,10 @@ class Spool:
                     break
                 left, last = left - size, number
             if last:
-                self._write_absent([*self._absent(), (1, last)], durable=False)
+                # On a full disk the list cannot be written, and deleting is what makes room. The
+                # next list has these numbers, too.
+                with suppress(SpoolError):
+                    self._write_absent([*self._absent(), (1, last)], durable=False)
             while self._consumed_bytes > keep:
                 number, size = self._consumed[0]
                 count += self._delete(number)

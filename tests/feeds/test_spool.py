@@ -609,6 +609,19 @@ def test_whoever_looks_at_segments_leaves_out_those_that_go_meanwhile(spool: Spo
         reader.segment(3)
 
 
+def test_a_full_disk_does_not_keep_segments_from_being_deleted(
+    spool: Spool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled(spool)
+    with monkeypatch.context() as patch:
+        failing(patch, "Path.rename", 1)
+        assert spool.forget(2) == 2
+    with pytest.raises(SegmentsMissing):
+        spool.expect(0, 6)
+    assert spool.forget(3) == 1
+    assert spool.expect(0, 6) == [4, 5, 6]
+
+
 def test_only_the_writer_deletes(spool: Spool) -> None:
     filled(spool)
     with pytest.raises(SpoolError, match="opened for reading only: nothing can be deleted"):
