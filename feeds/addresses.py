@@ -160,7 +160,7 @@ def _parse(url: str) -> httpx.URL | Refused:
 
 
 def is_public(address: str) -> bool:
-    """Whether an IP address is one of the public Internet, by `refused_networks`."""
+    """Return whether an IP address is public, by `refused_networks`."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:

@@ -111,7 +111,7 @@ def _below(directory: Path) -> Iterator[tuple[str, Path]]:
 
 
 def _is_below(link: Path, directory: Path) -> bool:
-    """Whether a link leads to something below a directory."""
+    """Return whether a link leads to something below a directory."""
     return link.resolve().is_relative_to(directory.resolve())
 
 

@@ -126,7 +126,7 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def _is_idle(self) -> bool:
-        """Whether no request is being sent or answered."""
+        """Return whether no request is being sent or answered."""
         answered = self.cycle is None or self.cycle.response_complete
         return answered and not self._is_within_message and not self.transport.is_closing()
 

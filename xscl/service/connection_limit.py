@@ -1,4 +1,4 @@
-"""How many connections each client may have at the same time.
+"""A limit on the connections that each client has at the same time.
 
 A client is an address, or the /64 of an IPv6 address.  Behind a trusted proxy the requests in
 progress are counted instead, by the address that the proxy names.  A stream of events of somebody

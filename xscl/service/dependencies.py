@@ -161,7 +161,7 @@ def _account(request: Request, here: Installation) -> Account:
 
 
 def _is_operators(request: HTTPConnection, here: Installation) -> bool:
-    """Whether a request without a token is the operator's: it comes straight from this machine."""
+    """Return whether a request without a token comes from this machine, through no proxy."""
     settings = here.settings
     if not settings.is_open or is_forwarded(request.scope["headers"]):
         return False
