@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, Running, code, ok, serving, token_of
+from tests.xscl.service.listening import listening
 from xscl.home import Home
 from xscl.service.client_address import bucket_of, client_of, is_https, network_of
 from xscl.service.dependencies import COOKIE
@@ -186,6 +188,19 @@ def test_requests_in_progress_count_by_the_client_that_a_trusted_proxy_names(
     finally:
         for one in held:
             one.close()
+
+
+def test_streams_of_events_through_a_proxy_count_for_their_user(
+    proxied: tuple[Running, str],
+) -> None:
+    running, token = proxied
+    headers = {"Authorization": f"Bearer {token}", "X_Forwarded_For": "192.0.2.40"}
+    with ExitStack() as stack:
+        for _ in range(5):
+            client = stack.enter_context(through(running, **headers))
+            stack.enter_context(listening(client, "/v1/events"))
+        with through(running, **headers) as client:
+            assert ok(client.get("/v1/me"))["name"] == "operator"
 
 
 @pytest.mark.parametrize(

@@ -90,7 +90,11 @@ async def of_one(
     after: After = None,
     grouped: Annotated[bool, Query(description="Matches on the same documents as one.")] = True,
 ) -> Response:
-    """Each event is a message as webhooks have it; its id says from where to go on."""
+    """Each event is a message as webhooks have it; its id says from where to go on.
+
+    If matches after the given id are no longer kept, an event `gap` comes first.  An id ahead of
+    the newest match is refused.
+    """
     one = existing(here, who, name)
     wish = Wish((one.number, grouped), one=one, grouped=grouped)
     begin = await _begin(last_event_id or after, here.outbox)
@@ -111,7 +115,11 @@ async def of_all(
     last_event_id: LastEventId = None,
     after: After = None,
 ) -> Response:
-    """Each event is one match of one of your subscriptions."""
+    """Each event is one match of one of your subscriptions.
+
+    If matches after the given id are no longer kept, an event `gap` comes first.  An id ahead of
+    the newest match is refused.
+    """
     wish = Wish(("all", who.number), mine=_mine(who), prefix=who.qualify(""))
     begin = await _begin(last_event_id or after, here.outbox)
     place = here.listeners.place(who)
