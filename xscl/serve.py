@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING
 
 from feeds.spool import Spool, SpoolError
 from xscl.arrival_clock import ArrivalClock
+from xscl.delivery.deliveries import Pace
 from xscl.delivery.mail import MailServer
 from xscl.delivery.message import owner_of
 from xscl.delivery.outbox import Outbox, Ways
@@ -232,8 +233,10 @@ class Service:
             frozenset(fetching.allow_addresses),
             resolve=fetching.resolve,
             contact=fetching.contact,
+            clock=self._clock.now,
         )
-        ways = Ways(self._home.files, self._serving.mail, posting)
+        pace = Pace(clock=self._clock.now)
+        ways = Ways(self._home.files, self._serving.mail, posting, pace)
         outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways)
         with closing(engine.store()) as store:  # while no requests are taken nobody is allowed more
             outbox.mails.limit = Accounts(store).mails_of

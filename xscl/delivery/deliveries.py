@@ -52,10 +52,14 @@ LETTERS = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a failed delivery is tried again, in seconds, and how long the end may take."""
+    """How often a failed delivery is tried again, in seconds, and how long the end may take.
+
+    `clock` tells the time in ticks; tries are due by it.
+    """
 
     schedule: tuple[float, ...] = SCHEDULE
     ending: float = 3.0
+    clock: Callable[[], int] = ticks
 
 
 class Deliveries:
@@ -239,7 +243,7 @@ class Deliveries:
             endpoint = self._endpoints.get(id)
             if endpoint is None or endpoint.state != "active":
                 return
-            if endpoint.next_try > (now := ticks()):
+            if endpoint.next_try > (now := self._pace.clock()):
                 self._later(id, (endpoint.next_try - now) / SECOND)
                 return
             sender = self._sender(endpoint)
@@ -323,17 +327,20 @@ class Deliveries:
                 self._endpoints.update(id, lambda e: e.stopped(reason))
                 return False
             case Later(seconds):
-                self._endpoints.update(id, lambda e: e.held(outcome, ticks()))
+                self._endpoints.update(id, lambda e: e.held(outcome, self._pace.clock()))
                 self._later(id, seconds)
                 return False
             case Failed():
                 failed = self._endpoints.update(
-                    id, lambda e: e.failed(outcome, ticks(), random.random(), self._pace.schedule)
+                    id,
+                    lambda e: e.failed(
+                        outcome, self._pace.clock(), random.random(), self._pace.schedule
+                    ),
                 )
                 if failed is not None and failed.state == "disabled":
                     self._bury(failed, sent, outcome.reason)
                 elif failed is not None:
-                    self._later(id, (failed.next_try - ticks()) / SECOND)
+                    self._later(id, (failed.next_try - self._pace.clock()) / SECOND)
                 return False
 
     def _bury(self, endpoint: Endpoint, messages: Sequence[Message], reason: str) -> None:
@@ -366,14 +373,14 @@ class Deliveries:
             return False
         attempts = endpoint.failures + 1
         wait = next_wait(attempts, failed.wait, random.random(), self._pace.schedule)
-        next_try = None if wait is None else ticks() + int(wait * SECOND)
+        next_try = None if wait is None else self._pace.clock() + int(wait * SECOND)
         self._endpoints.put_aside(_letter(endpoint.id, message, attempts, failed.reason, next_try))
         return True
 
     async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> None:
         """Try those letters again whose time has come."""
         for letter in self._endpoints.letters(endpoint.id):
-            if letter.next_try is None or letter.next_try > ticks() or self._stopping:
+            if letter.next_try is None or letter.next_try > self._pace.clock() or self._stopping:
                 continue
             message = await self._loop.run_in_executor(
                 self._reading, self._message, endpoint, letter
@@ -387,7 +394,7 @@ class Deliveries:
                 self._endpoints.settle(letter)
                 continue
             if isinstance(outcome, Later):
-                next_try = ticks() + int(outcome.seconds * SECOND)
+                next_try = self._pace.clock() + int(outcome.seconds * SECOND)
                 self._endpoints.put_aside(replace(letter, next_try=next_try))
                 continue
             wait = None
@@ -397,10 +404,10 @@ class Deliveries:
             self._endpoints.put_aside(
                 replace(
                     letter,
-                    died=ticks(),
+                    died=self._pace.clock(),
                     attempts=letter.attempts + 1,
                     reason=outcome.reason,
-                    next_try=None if wait is None else ticks() + int(wait * SECOND),
+                    next_try=None if wait is None else self._pace.clock() + int(wait * SECOND),
                 )
             )
 
@@ -422,10 +429,17 @@ class Deliveries:
         """Look again when the next letter is due."""
         due = [one.next_try for one in self._endpoints.letters(id) if one.next_try is not None]
         if due:
-            self._later(id, (min(due) - ticks()) / SECOND)
+            self._later(id, (min(due) - self._pace.clock()) / SECOND)
 
 
 def _letter(id: str, message: Message, attempts: int, reason: str, next_try: int | None) -> Letter:
     return Letter(
-        id, message.id, message.position, message.last, ticks(), attempts, reason, next_try
+        id,
+        message.id,
+        message.position,
+        message.last,
+        ticks(),
+        attempts,
+        reason,
+        next_try,
     )

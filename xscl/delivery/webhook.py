@@ -36,13 +36,15 @@ LARGEST = 65_536
 class Posting:
     """How to post; `allow_addresses` lists exact `host:port` that need not be public.
 
-    `contact` is where receivers reach whoever posts.
+    `contact` is where receivers reach whoever posts.  `clock` tells the time in ticks; signatures
+    have it.
     """
 
     allow_addresses: frozenset[str] = frozenset()
     seconds: float = SECONDS
     resolve: Resolve = resolve
     contact: str = CONTACT
+    clock: Callable[[], int] = ticks
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class WebhookSender:
 
     @property
     def host(self) -> str:
-        return urlsplit(self.hidden(ticks()).url).netloc.rpartition("@")[2].lower()
+        return urlsplit(self.hidden(self.posting.clock()).url).netloc.rpartition("@")[2].lower()
 
     async def send(self, messages: Sequence[Message]) -> Outcome:
         """Post messages until one is not taken."""
@@ -67,7 +69,7 @@ class WebhookSender:
         return Delivered()
 
     async def _post(self, message: Message) -> Outcome:
-        hidden = self.hidden(ticks())
+        hidden = self.hidden(self.posting.clock())
         if not hidden.secrets:  # the store was put back from a backup, which has no secrets
             return Failed("the secret of this endpoint is not on this machine: rotate it")
         if not hidden.url:
@@ -85,7 +87,7 @@ class WebhookSender:
         if isinstance(target, Refused):
             return Failed(target.message)
         body = message.json()
-        now = ticks()
+        now = self.posting.clock()
         sent = {
             "Host": target.url.netloc.decode("ascii"),
             "User-Agent": user_agent(self.posting.contact),

@@ -29,6 +29,7 @@ from tests.xscl.delivery.receiver import (
     sending,
     status,
 )
+from xscl.arrival_clock import DAY, ArrivalClock
 from xscl.delivery.endpoint import Endpoint, Failed, Webhook
 from xscl.delivery.endpoints import Endpoints, Hidden
 from xscl.delivery.message import Message
@@ -220,6 +221,23 @@ def test_w15_down_and_up_again_has_all_in_order(
     eventually(lambda: len(set(receiver.ids(name))) == 5)
     kept = [match.id for match in at_work.engine.matches_of(name).matches]
     assert list(dict.fromkeys(receiver.ids(name))) == kept[-5:]
+
+
+def test_a_clock_step_of_a_month_and_back_puts_no_delivery_off(receiver: Receiver) -> None:
+    ahead = 0
+    clock = ArrivalClock(lambda: ticks() + ahead)
+    with sending(receiver, Secrets(), pace=replace(QUICK, clock=clock.now)) as sender:
+        sender.engine.subscribe("stepped", EACH)
+        endpoint = hook(sender, "stepped", receiver.does("/stepped", status(500)))
+        ahead = 30 * DAY
+        sender.items()
+        eventually(lambda: now(sender, endpoint).failures > 0)
+        ahead = 0
+        assert now(sender, endpoint).next_try < ticks() + DAY
+        receiver.does("/stepped", OK)
+        sender.outbox.change(endpoint.id, Endpoint.resumed)  # if its schedule has ended
+        eventually(lambda: now(sender, endpoint).failures == 0)
+        assert now(sender, endpoint).state == "active"
 
 
 def test_w15_down_for_the_whole_schedule_is_disabled_until_somebody_enables(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from http import HTTPStatus
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
-from xscl.followed import ticks
+from feeds.documents import Document
 from xscl.gallery import all_found, cases, documents
 from xscl.page.cards import Shown, shown
 from xscl.page.problems import PageRoute
@@ -27,8 +28,12 @@ def gallery(request: Request, who: Who) -> HTMLResponse:
 @router.post("/gallery/load")
 def load(here: Here, who: TheOperator) -> RedirectResponse:
     """Take the sample items in, as if they had come in the last days."""
-    now = ticks()
-    here.spool.append(documents(now), now)
+
+    def made() -> tuple[Sequence[Document], int]:
+        now = here.clock.now()
+        return documents(now), now
+
+    here.spool.append_in_turn(made)
     return RedirectResponse("/", HTTPStatus.SEE_OTHER)
 
 
