@@ -98,6 +98,7 @@ _MADE = {
 _UNTOLD = {
     *("error", "document"),  # of roots; what is raised has another
     *("home", "home_in_use", "pipeline", "cannot_listen"),  # of a service that does not begin
+    "missing_extra",  # of a command
 }
 
 
