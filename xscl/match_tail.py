@@ -115,13 +115,19 @@ class MatchTail:
         return self._end_by is not None and (at_rest or time.monotonic() > self._end_by)
 
     @property
+    def _told(self) -> int:
+        """The position up to which all matches were listened to."""
+        position, number = self._place
+        return position if number == LAST else position - 1
+
+    @property
     def _is_told(self) -> bool:
-        return self._engine.told >= self._place[0]
+        return self._engine.told >= self._told
 
     def _tell(self) -> None:
         """Give the cursor to the engine, unless a push is under way."""
         if not self._is_told:
-            self._engine.tell_up_to(self._place[0])
+            self._engine.tell_up_to(self._told)
 
     def _read_on(self) -> None:
         """Listen to all that there is after the cursor."""

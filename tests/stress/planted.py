@@ -1,0 +1,53 @@
+"""The service with a fault of the first release, which the stress program has to find.
+
+There the consumer's thread read each match through the engine's own connection, after the lock of
+the engine was released.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from xscl.cli import main
+from xscl.composites import Composite
+from xscl.documents import Stored
+from xscl.engine import Engine
+from xscl.match import Reader
+from xscl.matches import Matches
+from xscl.results import Results
+from xscl.serve import Service
+
+_hand_on = Service._hand_on
+
+
+def _expand(engine: Engine, rows: pa.Table) -> Matches:
+    """Return matches that are read through the engine's connection."""
+
+    def read(numbers: set[int]) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
+        parts = engine._composites.of(numbers)
+        sources = {doc for part in parts.values() for doc in part.sources}
+        return parts, engine._documents.stored(sources)
+
+    by_qid = engine._subscriptions.by_qid
+    qids = pc.unique(rows["qid"]).to_pylist()
+    subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
+    splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
+    return Matches(
+        Results(rows, splits, read), subscribers, Reader(engine._compile, engine._documents.tree)
+    )
+
+
+def _read_and_hand_on(service: Service, matches: Matches) -> None:
+    """Read each match in the consumer's thread, as it was printed there."""
+    for match in matches:
+        match.xml()
+    _hand_on(service, matches)
+
+
+if __name__ == "__main__":
+    Engine._expand = _expand  # type: ignore[assignment, method-assign]
+    Service._hand_on = _read_and_hand_on  # type: ignore[assignment, method-assign]
+    main()
