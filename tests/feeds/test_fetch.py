@@ -40,6 +40,7 @@ from feeds.fetch import (
     fetch,
 )
 from feeds.parse import parse_feed
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parents[2]
 NOW = 1_363_700_000_000_000
@@ -538,7 +539,7 @@ def test_no_name_server_holds_the_end_of_the_process_up() -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE,
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "the end\n", "")
 
@@ -556,7 +557,7 @@ def test_names_are_resolved_beside_one_another_and_not_all_at_once(
             meet = next(first, None)
             assert sum(inside) <= RESOLVING
         if meet is not None:
-            full.wait(10)  # so many are at it together
+            full.wait(PATIENCE)  # so many are at it together
         with lock:
             inside.append(-1)
         if host == "none":

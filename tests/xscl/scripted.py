@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from feeds.documents import Document
 from feeds.spool import Spool
+from tests.waiting import PATIENCE
 from xscl.cli.feedrows import row
 from xscl.engine import Engine
 from xscl.feed import Feed
@@ -131,7 +132,7 @@ def serving() -> Iterator[Server]:
 
     thread = threading.Thread(target=work)
     thread.start()
-    assert ready.wait(10)
+    assert ready.wait(PATIENCE)
     try:
         yield server
     finally:

@@ -16,6 +16,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
+from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from xscl.cli.commands import deferred
 from xscl.cli.inputs import instant
@@ -491,7 +492,7 @@ def test_a_closed_pipe_is_a_clean_exit() -> None:
         running.stdout.close()
         assert running.stderr is not None
         assert running.stderr.read() == ""
-        assert running.wait(30) == 0
+        assert running.wait(PATIENCE) == 0
 
 
 @pytest.mark.parametrize(
@@ -504,7 +505,7 @@ def test_a_closed_pipe_is_a_clean_exit() -> None:
 )
 def test_exit_codes_of_the_process(arguments: list[str], code: int) -> None:
     with process(*arguments) as running:
-        _, errors = running.communicate(timeout=30)
+        _, errors = running.communicate(timeout=PATIENCE)
     assert running.returncode == code
     assert "Traceback" not in errors
 

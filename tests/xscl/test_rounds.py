@@ -17,6 +17,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
+from tests.waiting import PATIENCE, eventually
 from tests.xscl.scripted import DAY, START, Clock, Place, Server, Talk, placed, reply, serving
 from xscl.engine import Engine
 from xscl.feed import Feed
@@ -239,17 +240,14 @@ def test_a_feed_that_is_due_again_while_it_is_asked_is_not_asked_beside(
         arguments = (place.feeds, place.spool, place.fetching, stopping)
         thread = threading.Thread(target=keep_polling, args=arguments)
         thread.start()
-        assert asked.wait(10)
+        assert asked.wait(PATIENCE)
         with Feeds(place.engine) as others:
             for feed in feeds:
                 others.edit(replace(feed, next_poll=0))
-        assert looked.wait(10)
+        assert looked.wait(PATIENCE)
         assert len(server.asked) == 1
         answer.set()
-        for _ in range(1_000):
-            if place.spool.latest() == 2:
-                break
-            stopping.wait(0.01)
+        eventually(lambda: place.spool.latest() == 2)
         stopping.set()
         thread.join(10)
         assert (server.count("/f"), server.count("/g"), len(place.documents())) == (1, 1, 2)

@@ -6,8 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
+from tests.waiting import PATIENCE, eventually
 from tests.xscl import scripted
 from tests.xscl.commandline import called
 from xscl import diskroom
@@ -88,15 +88,6 @@ def service(place: Home) -> Iterator["subprocess.Popen[str]"]:
         process.kill()
 
 
-def eventually(happens: Callable[[], bool]) -> bool:
-    """Whether something happens within ten seconds."""
-    for _ in range(100):
-        if happens():
-            return True
-        time.sleep(0.1)
-    return False
-
-
 def written(place: Home) -> dict[str, Any]:
     """What the service last wrote."""
     return place.read_status() or {}
@@ -111,7 +102,7 @@ def test_a_signal_ends_it_in_order(
     place: Home, service: "subprocess.Popen[str]", number: signal.Signals
 ) -> None:
     os.killpg(service.pid, number)
-    _, errors = service.communicate(timeout=20)
+    _, errors = service.communicate(timeout=PATIENCE)
     assert service.returncode == 0, errors
     assert errors.splitlines()[-1] == "xscl: stopped"
     assert place.holder() is None
@@ -127,7 +118,7 @@ def test_others_are_told_who_is_there(place: Home, service: "subprocess.Popen[st
         assert done.exit_code == 1
         told = f"is in use by process {service.pid}, a running service\nhint: stop it first"
         assert told in done.stderr
-    assert eventually(lambda: written(place).get("matches") == 1)
+    eventually(lambda: written(place).get("matches") == 1)
     done = called("status", "--json", *data)
     assert done.exit_code == 0, done.stderr
     figures = json.loads(done.stdout)
@@ -298,8 +289,9 @@ def test_a_look_that_fails_does_not_end_it(
 
     def listen(matches: Sequence[Match]) -> None:
         there = place.status.with_suffix(".tmp")
-        assert eventually(lambda: _in_the_way(there))
-        told.append(eventually(lambda: "how the service is doing cannot be" in caplog.text))
+        eventually(lambda: _in_the_way(there))
+        eventually(lambda: "how the service is doing cannot be" in caplog.text)
+        told.append(True)
         there.rmdir()
         running.stop()
 

@@ -14,13 +14,14 @@ from typing import Any, Literal, TypeAlias
 
 import xscl
 from feeds.addresses import resolve
+from tests.waiting import PATIENCE
+from tests.waiting import eventually as eventually  # for the tests of deliveries
 from xscl.delivery.deliveries import Pace
 from xscl.delivery.mail import MailServer
 from xscl.delivery.outbox import Outbox, Ways
 from xscl.delivery.webhook import Posting
 from xscl.secrets import Secrets
 
-PATIENCE = 10.0
 QUICK = Pace(schedule=(0.05, 0.05, 0.05), ending=2.0)
 
 Does: TypeAlias = bytes | Literal["hang", "endless", "reset"]
@@ -140,14 +141,6 @@ def receiving() -> Iterator[Receiver]:
         loop.call_soon_threadsafe(stopping.set)
         thread.join(PATIENCE)
         loop.close()
-
-
-def eventually(check: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Return when something has become true."""
-    until = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < until, "it did not come true"
-        time.sleep(0.01)
 
 
 ITEM = "S//item->i[./tag->t] FOLLOWED BY{t=u, 1000} S//item->j[./tag->u]"

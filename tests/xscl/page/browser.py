@@ -16,10 +16,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
+from tests.waiting import PATIENCE
+
 T = TypeVar("T")
 
 PROGRAMS = ("chromium", "chromedriver")
-PATIENCE = 30.0
 WIDE, PHONE = (1280, 900), (390, 844)
 
 _FLAGS = (

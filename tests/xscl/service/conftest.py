@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.waiting import eventually as eventually  # for the tests of the service
 from xscl.arrival_clock import ArrivalClock
 from xscl.delivery.mail import MailServer
 from xscl.following import Fetching
@@ -99,14 +99,6 @@ def operator(running: Running) -> Iterator[httpx.Client]:
     """The operator, who needs no token on loopback."""
     with running.client() as client:
         yield client
-
-
-def eventually(check: Callable[[], bool], seconds: float = PATIENCE) -> None:
-    """Return when something has become true."""
-    until = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < until, "it did not come true"
-        time.sleep(0.02)
 
 
 @pytest.fixture

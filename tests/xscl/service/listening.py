@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-PATIENCE = 10.0
+from tests.waiting import PATIENCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from feeds.spool import Spool
+from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
 from xscl.backup import Backup, back_up, read_backup, receive
@@ -103,7 +104,7 @@ def test_backups_are_the_operators_and_one_at_a_time(
 
     def slowly(store: Store, target: Path, spool: Path | None = None) -> Backup:
         entered.set()
-        assert leave.wait(20)
+        assert leave.wait(PATIENCE)
         return back_up(store, target, spool)
 
     def ask() -> None:
@@ -114,7 +115,7 @@ def test_backups_are_the_operators_and_one_at_a_time(
     first = threading.Thread(target=ask)
     first.start()
     try:
-        assert entered.wait(20)
+        assert entered.wait(PATIENCE)
         busy = operator.post("/v1/backup")
     finally:
         leave.set()

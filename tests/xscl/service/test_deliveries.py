@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.waiting import PATIENCE
 from tests.xscl.delivery.receiver import Receiver, receiving, status
 from tests.xscl.service.conftest import Running, eventually, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
@@ -269,11 +270,11 @@ def test_c4_what_is_cut_at_the_end_is_told_so(
 
     def hang(*_: object) -> None:
         began.set()
-        over.wait(30)
+        over.wait(PATIENCE)
 
     monkeypatch.setattr(Engine, "try_query", hang)
     with running_to_be_cut(place, found):
-        assert began.wait(30)
+        assert began.wait(PATIENCE)
     over.set()
     (answer,) = found
     assert (answer.status_code, answer.json()["code"]) == (503, "stopping")

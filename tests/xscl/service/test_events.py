@@ -17,6 +17,7 @@ import httpx
 import pytest
 from starlette.types import Message
 
+from tests.waiting import PATIENCE
 from tests.xscl.delivery.receiver import EACH, Sending
 from tests.xscl.service.conftest import Running, code, eventually, serving
 from tests.xscl.service.listening import Event, listening
@@ -211,7 +212,7 @@ def test_who_listens_is_told_of_the_end(place: Home) -> None:
             began = time.monotonic()
         event = listener.next()
         assert (event.name, event.data["code"]) == ("closed", "stopping")
-        assert listener.ended.wait(20)
+        assert listener.ended.wait(PATIENCE)
     assert time.monotonic() - began < 60
 
 
@@ -238,7 +239,7 @@ def test_w16_many_idle_listeners_and_one_that_never_reads(
 
 def until(connection: socket.socket, wanted: bytes) -> bytes:
     """Read until something has come."""
-    connection.settimeout(20)
+    connection.settimeout(PATIENCE)
     read = b""
     while wanted not in read:
         piece = connection.recv(1 << 20)

@@ -15,6 +15,7 @@ import pytest
 
 from feeds.documents import Document
 from tests.foreign import write_foreign_packages
+from tests.waiting import PATIENCE
 from xscl.engine import Engine
 from xscl.relations import PUBLIC
 from xscl.store import Store
@@ -140,13 +141,13 @@ def test_a_look_does_not_wait_for_a_long_push(engine: Engine) -> None:
         with engine._changing():
             engine._take(documents(3, 1))
             inside.set()
-            leave.wait(10)
+            leave.wait(PATIENCE)
             engine._finish()
 
     holding = threading.Thread(target=hold)
     holding.start()
     try:
-        assert inside.wait(10)
+        assert inside.wait(PATIENCE)
         snapshot = publish(engine, store, Viewer(), None, 1)
         assert snapshot.as_of.position == 1
         assert not leave.is_set()
