@@ -14,8 +14,9 @@ the monotonic clock, which no step touches:
                                             unless that is before 2026: a clock was never set
     behind, for 10 minutes                  half as fast as the monotonic clock, until they meet
 
-The anchor is the wall clock when the service starts. A step back to it ends a disagreement at any
-time. The monotonic clock counts while the machine is suspended.
+The anchor is the wall clock when the service starts, and every ten minutes while they agree, so
+that small corrections do not add up to a step. A step back to it ends a disagreement at any time.
+The monotonic clock counts while the machine is suspended.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class ArrivalClock:
         self._wall = wall
         self._steady = steady
         self._mutex = threading.Lock()
-        self._anchor, self._anchored = wall(), steady()
+        self._anchor, self._anchored = self._read()
         self._slow = False
         self._last = self._anchor  # what was told last
         self._offset = self._anchor - self._anchored  # of the wall clock, when it was last stepped
@@ -146,6 +147,8 @@ class ArrivalClock:
         else:
             ours = wall
             self._agree(OK)
+            if steady - self._anchored >= SETTLED:  # small corrections do not add up to a step
+                self._anchor, self._anchored, self._offset = wall, steady, wall - steady
         self._last = max(self._last, ours)
         return self._last
 
