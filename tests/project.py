@@ -28,12 +28,18 @@ def project_files(folder: Path = ROOT) -> Iterator[Path]:
 
 
 def build_wheel(folder: Path) -> Path:
-    """Build the wheel, without network, from a copy of the project in a folder."""
+    """Build the wheel, without network, from a copy of the project in a folder.
+
+    The copy has what a checkout has in which the package has run: compiled modules.
+    """
     for path in project_files():
         if path.parent == ROOT or path.relative_to(ROOT).parts[0] in PACKAGES:
             target = folder / path.relative_to(ROOT)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, target)
+    for package in folder.rglob("__init__.py"):
+        (package.parent / "__pycache__").mkdir()
+        (package.parent / "__pycache__" / "__init__.cpython-311.pyc").write_bytes(b"compiled")
     build = "import setuptools.build_meta as b; print(b.build_wheel('.'))"
     done = subprocess.run(
         [sys.executable, "-c", build], cwd=folder, capture_output=True, text=True, check=False

@@ -46,6 +46,9 @@ def test_wheel_holds_every_file_of_the_packages(wheel_names: set[str]) -> None:
 
 
 def test_wheel_holds_nothing_else(wheel_names: set[str]) -> None:
+    assert [
+        name for name in wheel_names if name.endswith(".pyc") or "test" in Path(name).parts
+    ] == []
     folders = {name.split("/")[0] for name in wheel_names}
     assert folders == {*PACKAGES, f"xscl-{PYPROJECT['project']['version']}.dist-info"}
 

@@ -30,7 +30,7 @@ from xscl.usersql.examples import EXAMPLES
 from xscl.usersql.limits import Limits
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
-WATCHDOG = 10.0
+WATCHDOG = 50.0
 """Seconds that a question with a limit of 2 s may take on a machine that is busy with others."""
 
 FORMULA = '=HYPERLINK("http://x.example","a\nb")'
