@@ -21,12 +21,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from feeds.spool import Spool, SpoolError
 from xscl.arrival_clock import ArrivalClock
+from xscl.consumer_watch import ConsumerWatch, Stall
 from xscl.delivery.deliveries import Pace
 from xscl.delivery.mail import MailServer
 from xscl.delivery.message import owner_of
@@ -129,6 +130,7 @@ class Service:
         self._outbox: Outbox | None = None
         self.room = DiskRoom(home.path, serving.least_free)
         self._usage: Usage | None = None
+        self._watch: ConsumerWatch | None = None
         self.address: str | None = None  # where requests are taken, once they are
 
     def run(self, until: threading.Event | None = None) -> None:
@@ -260,8 +262,9 @@ class Service:
         from xscl.service.server import Server
 
         prepare(engine)
+        watch = self._watch = ConsumerWatch(spool.latest, engine.segment)
         with installed(
-            self._home, engine, spool, outbox, settings, self.room, self._clock
+            self._home, engine, spool, outbox, settings, self.room, self._clock, watch
         ) as installation:
             if not settings.is_open and not installation.tokens.of():
                 _log.warning("requests need a token, and none exists: %s", NO_TOKEN)
@@ -308,7 +311,13 @@ class Service:
         `hold` is called before each batch.
         """
         attempts = Attempts(self._home.attempt)
-        with EngineSink(engine, self._hand_on, hold, attempts, tells=False) as sink:
+
+        def hand_on(matches: Matches) -> None:
+            if self._watch is not None:
+                self._watch.committed(engine.segment)
+            self._hand_on(matches)
+
+        with EngineSink(engine, hand_on, hold, attempts, tells=False) as sink:
             if self._serving.spark:
                 with self._through_spark(spool, sink) as consumer:
                     yield consumer
@@ -393,11 +402,15 @@ class Service:
                 "written": written(ticks()),
                 "address": self.address,
                 "paused": self.room.short(),
+                "stalled": None if (stall := self._stall()) is None else asdict(stall),
                 "wall_clock": clock.state,
                 "wall_clock_ahead": clock.seconds,
             }
         )
         return found.waiting
+
+    def _stall(self) -> Stall | None:
+        return None if self._watch is None else self._watch.stall()
 
     def _thread(self, name: str, work: Callable[[], None]) -> threading.Thread:
         """Start a thread whose failure ends the service."""

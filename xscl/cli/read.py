@@ -375,6 +375,11 @@ def _of_service(written: dict[str, Any]) -> tuple[Status, str]:
     age = 0.0 if then is None else time.time() - then / 1e6
     where = f" at {written['address']}" if written.get("address") else ""
     note = f"service        process {written['pid']}{where}, {age:.0f} s ago"
+    if stalled := written.get("stalled"):
+        note += (
+            f"\nconsumer       stalled: segment {stalled['segment']} waits"
+            f" for {stalled['seconds']:.0f} s, and nothing was committed"
+        )
     if written.get("wall_clock", "ok") != "ok":
         note += f"\nwall clock     {written['wall_clock_ahead']:+.0f} s against the service's clock"
     return found, note

@@ -12,6 +12,7 @@ from ipaddress import ip_address
 
 from feeds.spool import Spool
 from xscl.arrival_clock import ArrivalClock
+from xscl.consumer_watch import ConsumerWatch
 from xscl.delivery.outbox import Outbox
 from xscl.diskroom import DiskRoom
 from xscl.engine import Engine
@@ -185,7 +186,8 @@ class Installation:
     `reading` yields a store for one request.  `registrar` registers queries, `intake` takes
     documents, both many together; `clock` gives times to arrivals; `resolver` knows what the
     names in queries stand for.
-    `connections` counts those of each client, in the event loop of the server.
+    `connections` counts those of each client, in the event loop of the server; `watch` says
+    whether the consumer advances.
     `answers` hands on what threads have done; `questions`, `imports` and `confirming` have
     turns, `requests` and `listeners` are counted.  Take `endpoints_lock` to count endpoints
     and make one.
@@ -210,6 +212,7 @@ class Installation:
     metrics: Metrics
     backups: Backups
     connections: ConnectionLimit
+    watch: ConsumerWatch
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
     requests: Requests = field(default_factory=Requests)
@@ -229,6 +232,7 @@ def installed(
     settings: Settings,
     room: DiskRoom,
     clock: ArrivalClock,
+    watch: ConsumerWatch,
 ) -> Iterator[Installation]:
     """Yield an installation over an engine and a spool, which the caller has and closes."""
     with ExitStack() as stack:
@@ -252,4 +256,5 @@ def installed(
             *(clock, intake, usage, sql, Metrics(engine, home)),
             Backups(home, engine, readers, room),
             connections=ConnectionLimit(settings.connections),
+            watch=watch,
         )

@@ -115,6 +115,9 @@ class _Figures(Collector):
         written = self._home.read_status() or {}
         paused = float(bool(written.get("paused")))
         yield GaugeMetricFamily("xscl_paused", "1 while nothing new is taken", value=paused)
+        stalled = float((written.get("stalled") or {}).get("seconds", 0.0))
+        what = "Seconds that segments have waited without a commit, 0 below a minute"
+        yield GaugeMetricFamily("xscl_consumer_stalled_seconds", what, value=stalled)
         if (status := _status(written)) is not None:
             yield from _of_status(status)
 

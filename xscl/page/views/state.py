@@ -65,6 +65,9 @@ def _figures(of: dict[str, Any]) -> Iterator[Figure]:
     yield Figure("Documents rejected", f"{rejected:,}", "could not be read", rejected > 0)
     yield Figure("Documents late", f"{late:,}", "behind the watermark", late > 0)
     yield Figure("Texts kept", f"{of['texts']:,}", f"{of['text_bytes'] / 1e6:,.1f} MB")
+    if stalled := of.get("stalled"):
+        note = f"segment {stalled['segment']} waits, and nothing was committed"
+        yield Figure("Consumer stalled", f"{stalled['seconds']:,.0f} s", note, True)
     state, ahead = of.get("wall_clock", "ok"), of.get("wall_clock_ahead", 0.0)
     if state != "ok":
         note = way_back(state, ahead, ticks())

@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 from fastapi import APIRouter
 from pydantic import BaseModel, Field
 
+from xscl.followed import ticks
 from xscl.lateness import latest_missed
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
@@ -23,6 +24,18 @@ class Health(BaseModel):
     """That the service answers."""
 
     status: str = Field(default="ok", description="Always `ok`.")
+    consumer: Literal["ok", "stalled"] = Field(
+        default="ok",
+        description="`stalled` if documents wait and none was committed for a minute or more.",
+    )
+    stalled_since: Moment | None = Field(
+        default=None,
+        description="Since when nothing was committed, if the consumer is stalled.",
+        examples=["2026-03-01T12:00:00Z"],
+    )
+    stalled_segment: int | None = Field(
+        default=None, description="The segment that waits for it, of the spool.", examples=[7]
+    )
     clock: Literal["ok", "stepped", "slowed"] = Field(
         default="ok",
         description="`ok`, or how the wall clock disagrees with the monotonic clock: it has"
@@ -98,8 +111,13 @@ class Status(BaseModel):
 @router.get("/health", summary="Say whether the service answers")
 async def health(here: Here) -> Health:
     """Answers at once and asks for no token."""
-    clock = here.clock.agreement()
-    return Health(clock=clock.state, clock_ahead=clock.seconds)
+    clock, stall = here.clock.agreement(), here.watch.stall()
+    found = Health(clock=clock.state, clock_ahead=clock.seconds)
+    if stall is not None:
+        found.consumer = "stalled"
+        found.stalled_since = ticks() - int(stall.seconds * 1_000_000)
+        found.stalled_segment = stall.segment
+    return found
 
 
 @router.get("/status", summary="Show how the service is doing")
