@@ -231,6 +231,6 @@ def _error(answer: httpx.Response, source: str | None) -> XsclError:
 
 def _hint(code: str, hint: str | None) -> str | None:
     """Return a hint for the command line in place of one for programs."""
-    if code == "unauthorized":
+    if code == "unauthorized" and (hint or "").startswith("send 'Authorization"):
         return "give a token with --token @FILE or XSCL_TOKEN; 'xscl token create' makes one"
     return hint

@@ -173,14 +173,8 @@ def _token_needed(here: Installation) -> Problem:
         return _unauthorized("requests that come through a proxy need a token")
     if here.tokens.of():
         return _unauthorized("this service asks for a token")
-    return Problem(
-        HTTPStatus.UNAUTHORIZED,
-        "no_tokens",
-        "this service asks for a token, and none exists yet",
-        hint=NO_TOKEN,
-        headers=_BEARER,
-    )
+    return _unauthorized("this service asks for a token, and none exists yet", NO_TOKEN)
 
 
-def _unauthorized(detail: str) -> Problem:
-    return Problem(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, hint=_SEND, headers=_BEARER)
+def _unauthorized(detail: str, hint: str = _SEND) -> Problem:
+    return Problem(HTTPStatus.UNAUTHORIZED, "unauthorized", detail, hint=hint, headers=_BEARER)

@@ -22,7 +22,7 @@ CODES: Mapping[int, tuple[str, tuple[str, ...]]] = {
             *("too_many_addresses", "too_many_endpoints"),
         ),
     ),
-    401: ("A token is needed, or it is not known (any more).", ("unauthorized", "no_tokens")),
+    401: ("A token is needed, or it is not known (any more).", ("unauthorized",)),
     403: (
         "You may not do this.",
         ("operator_only", "stream_public", "quota_exceeded", "cross_site", "wrong_code"),

@@ -75,7 +75,8 @@ def test_a_service_with_a_name_asks_for_tokens(
         with running.client() as nobody:
             for headers in ({}, {"Host": "feeds.example"}):
                 refused = nobody.get("/v1/me", headers=headers)
-                assert code(refused) == (401, "no_tokens")
+                assert code(refused) == (401, "unauthorized")
+                assert "none exists" in refused.json()["detail"]
                 assert "stop the service" in refused.json()["hint"]
             assert "xscl token create" in nobody.get("/sign-in").text
             guess = nobody.post("/sign-in", data={"token": "guess"})
