@@ -1,12 +1,11 @@
 """The clock of arrivals: the wall clock, checked against the monotonic clock.
 
 The latest time among documents decides which joins are still open, for all streams. A wall clock
-that jumps ahead for a moment would close the windows of everybody until real time has caught up.
-So a service takes the times that it gives (of documents without a time, of polls and of beats)
-from one clock, which never goes back and follows the wall clock only as far as that agrees with
-the monotonic clock, which no step touches:
+that jumps ahead for a moment would close all windows until real time has caught up. So documents
+without a time, polls and beats are stamped by one clock. It never goes back, and follows the wall
+clock only as far as that agrees with the monotonic clock, which is never stepped:
 
-    wall clock against anchor + monotonic   what is told
+    wall clock against anchor + monotonic   time returned
     within a second                         the wall clock
     a step, either way                      anchor + monotonic; the step is reported
     ahead by at most a day, for 10 minutes  the wall clock, which is the new anchor
@@ -57,7 +56,7 @@ def monotonic() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """How the wall clock agrees with the clock of arrivals; `ahead` by so many ticks it is.
+    """The state of the wall clock; `ahead` are its ticks less those of the clock of arrivals.
 
     `ok`: it is followed. `stepped`: it is not. `slowed`: the clock of arrivals runs at half speed
     until the wall clock, which was set back, has caught up.
@@ -90,7 +89,7 @@ class ArrivalClock:
         self._mutex = threading.Lock()
         self._anchor, self._anchored = self._read()
         self._slow = False
-        self._last = self._anchor  # what was told last
+        self._last = self._anchor  # the time returned last
         self._offset = self._anchor - self._anchored  # of the wall clock, when it was last stepped
         self._stepped = self._anchored  # when that was
         self._agreement = OK
@@ -108,15 +107,15 @@ class ArrivalClock:
             return self._last
 
     def agreement(self) -> Agreement:
-        """Return how the wall clock agrees with this clock now."""
+        """Compare the wall clock with this clock now."""
         with self._mutex:
             self._now()
             return self._agreement
 
     def continue_after(self, last: int | None) -> None:
-        """Go on after the last time that was told before a restart, if it is less than a day ahead.
+        """Continue after the newest arrival of an earlier process, if it is at most a day ahead.
 
-        Where it is further ahead, that was the time of a wrong clock.
+        One that is further ahead is from a wrong clock, and is ignored with a warning.
         """
         if last is None:
             return
@@ -210,7 +209,10 @@ class ArrivalClock:
 
 
 def way_back(state: str, seconds: float, now: int) -> str:
-    """Return what ends a disagreement: its state, by how much the wall clock is ahead, the time."""
+    """Return a hint that says how a disagreement ends.
+
+    `seconds` is how far the wall clock is ahead, `now` the time of the clock of arrivals.
+    """
     if state == "slowed":
         return "arrivals are counted at half speed until the wall clock has caught up"
     return _way_back(round(seconds * SECOND), now)
@@ -224,7 +226,7 @@ def _way_back(ahead: int, now: int) -> str:
 
 
 def _is_too_far(ahead: int, now: int) -> bool:
-    """Return whether a step is not followed without a restart; a clock may have been unset."""
+    """Test for a step that only a restart follows; before 2026 (an unset clock) there is none."""
     return ahead > FURTHEST and now >= RELEASED
 
 

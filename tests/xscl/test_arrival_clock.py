@@ -32,7 +32,7 @@ class Machine:
         return ArrivalClock(lambda: self.wall, lambda: self.steady)
 
     def passes(self, ticks: int, *, looks: int = 10) -> None:
-        """Let time pass, and have it asked for meanwhile."""
+        """Advance both clocks, with so many reads on the way."""
         for _ in range(looks):
             self.wall += ticks // looks
             self.steady += ticks // looks

@@ -47,7 +47,7 @@ class Place:
         return str(ok(self.operator.post("/v1/documents/S", content=body))["id"])
 
     def publish(self, *titles: str) -> None:
-        """Have the feed show items, and wait until they are polled."""
+        """Publish items in the feed, and return when they were polled."""
         self.server.says("/feed", reply(rss(*titles)))
         ok(self.operator.post(f"/v1/feeds/{self.feed}:poll"))
         address = f"/v1/feeds/{self.feed}"
