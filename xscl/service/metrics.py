@@ -118,6 +118,9 @@ class _Figures(Collector):
         stalled = float((written.get("stalled") or {}).get("seconds", 0.0))
         what = "Seconds that segments have waited without a commit, 0 below a minute"
         yield GaugeMetricFamily("xscl_consumer_stalled_seconds", what, value=stalled)
+        ahead = float(written.get("wall_clock_ahead", 0.0))
+        what = "Seconds that the wall clock is ahead of the times given to documents"
+        yield GaugeMetricFamily("xscl_wall_clock_ahead_seconds", what, value=ahead)
         if (status := _status(written)) is not None:
             yield from _of_status(status)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -135,6 +136,8 @@ def test_a_step_is_reported_with_the_way_back(clocked: Place) -> None:
 
     eventually(lambda: "Wall clock" in shown())
     assert "restart the service if it is right now" in shown()
+    gauge = re.compile(r"^xscl_wall_clock_ahead_seconds 2\.59\d+e\+06$", re.MULTILINE)
+    assert gauge.search(clocked.operator.get("/v1/metrics").text)
     checked = called("doctor", "--port", "0", *data)
     assert checked.exit_code == 1
     assert "bad   clock     the wall clock is +2592000 s against" in checked.stdout
