@@ -156,6 +156,7 @@ class Service:
                     self.stop()
                     outbox.begin_to_end()  # all have their time to end at the same time
                     engine.end_questions()
+                    engine.hurry(GRACE)
                     _join(fetch, report, time_passes, seconds=GRACE)
             if self._errors:
                 raise self._errors[0]

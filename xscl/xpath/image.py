@@ -14,8 +14,10 @@ from __future__ import annotations
 
 import io
 import logging
+import math
 import os
 import pickle
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -23,11 +25,14 @@ from dataclasses import replace
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from templates.relations import Pair
 from xscl.xpath.artefact import Pickler
 from xscl.xpath.nfa import Automaton
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer as Buffer
 
 FEWEST = 5_000
 """Pairs up to which there is no image: asking for them takes a fraction of a second."""
@@ -78,10 +83,16 @@ class Image:
             automaton.remove(number)
         return [pair for pair in pairs if pair.number not in same]
 
-    def keep(self, automaton: Automaton, described: Callable[[int], Pair]) -> None:
+    def keep(
+        self,
+        automaton: Automaton,
+        described: Callable[[int], Pair],
+        until: float = math.inf,
+    ) -> None:
         """Write the automaton, if it is large and has changed much since it was read or written.
 
-        If that fails the log says so, and what was written of it is gone.
+        If that fails, or is not done `until` some time of the monotonic clock, the log says so, and
+        what was written of it is gone.
         """
         path = self._path
         if path is None or len(automaton) < FEWEST:
@@ -90,11 +101,13 @@ class Image:
             return
         temporary = path.with_name(f"{path.name}.tmp")
         try:
-            known = {
-                number: _digest_of(replace(described(number), valued=automaton.is_valued(number)))
-                for number in automaton
-            }
-            data = _pickled((automaton, known))
+            known: dict[int, bytes] = {}
+            for number in automaton:
+                _expect_time(until)
+                pair = replace(described(number), valued=automaton.is_valued(number))
+                known[number] = _digest_of(pair)
+            data = _pickled((automaton, known), until)
+            _expect_time(until)
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
             with open(os.open(temporary, flags, 0o600), "wb") as file:
                 file.write(_digest(data))
@@ -113,8 +126,26 @@ def _digest_of(pair: Pair) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _pickled(value: object) -> bytes:
-    file = io.BytesIO()
+class _Timed(io.BytesIO):
+    """Bytes in memory that are written until some time; a pickle writes its frames one by one."""
+
+    def __init__(self, until: float) -> None:
+        super().__init__()
+        self._until = until
+
+    def write(self, data: Buffer, /) -> int:
+        """Write bytes. Raises TimeoutError when the time is over."""
+        _expect_time(self._until)
+        return super().write(data)
+
+
+def _expect_time(until: float) -> None:
+    if time.monotonic() > until:
+        raise TimeoutError("the service ends")
+
+
+def _pickled(value: object, until: float) -> bytes:
+    file = _Timed(until)
     Pickler(file).dump(value)
     return file.getvalue()
 

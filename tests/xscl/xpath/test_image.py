@@ -9,6 +9,7 @@ import os
 import pickle
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -260,6 +261,25 @@ def test_a_full_disk_keeps_no_part_of_an_image(
         Image(tmp_path / "image").keep(automaton, {pair.number: pair for pair in pairs}.__getitem__)
     assert "no space left" in caplog.text
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("at", [0, 40], ids=["digests", "pickle"])
+def test_an_image_is_abandoned_when_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, at: int
+) -> None:
+    """The one that was there stays, and nothing of the new one."""
+    path = tmp_path / "image"
+    path.write_bytes(b"as it was")
+    automaton = Automaton()
+    pairs = [Pair(n, "S//a", f"S//a/k{n}", False) for n in range(at + 1)]
+    ask(automaton, pairs)
+    looks = iter(range(1_000))
+    clock = SimpleNamespace(monotonic=lambda: next(looks))
+    monkeypatch.setattr("xscl.xpath.image.time", clock)
+    Image(path).keep(automaton, {pair.number: pair for pair in pairs}.__getitem__, until=at)
+    assert "was not written: TimeoutError" in caplog.text
+    assert path.read_bytes() == b"as it was"
+    assert [one.name for one in tmp_path.iterdir()] == ["image"]
 
 
 def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
