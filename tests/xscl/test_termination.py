@@ -100,7 +100,7 @@ def test_during_all_that_waits_for_others(tmp_path: Path) -> None:
         )
         ok(client.put("/v1/subscriptions/q", json={"query": "S//a->x"}))
         hook = {"kind": "webhook", "url": f"http://{quiet}/hook"}
-        ok(client.post("/v1/subscriptions/q/deliveries", json=hook))
+        ok(client.post("/v1/subscriptions/q/endpoints", json=hook))
         ok(client.post("/v1/feeds", json={"url": f"http://{quiet}/feed"}))
         ok(client.post("/v1/documents/S", content="<a/>"))
         events = stack.enter_context(client.stream("GET", "/v1/events?after=0"))
