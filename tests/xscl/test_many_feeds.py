@@ -1,4 +1,4 @@
-"""36,515 feeds on one schedule: addresses of real feeds, answers and time simulated."""
+"""Thousands of feeds on one schedule: addresses invented or real, answers and time simulated."""
 
 from __future__ import annotations
 
@@ -27,9 +27,18 @@ HOUR = 3_600 * SECOND
 LATE = 1 << 60
 
 
-@pytest.fixture(scope="module", params=[10, pytest.param(1, marks=pytest.mark.slow)])
+INVENTED = tuple(
+    Outline(f"https://{'blogs' if number % 20 == 0 else f'site{number}'}.example/{number}/feed.xml")
+    for number in range(3_000)
+)
+"""Feeds of which every twentieth is at one domain, as at a large host of blogs."""
+
+
+@pytest.fixture(scope="module", params=[0, 10, pytest.param(1, marks=pytest.mark.slow)])
 def outlines(request: pytest.FixtureRequest) -> tuple[Outline, ...]:
-    """Every tenth of the feeds, or all."""
+    """Invented feeds; every tenth of the real ones, or all."""
+    if not request.param:
+        return INVENTED
     return read_list((shared_folder("feed-urls") / "smallweb.txt").read_bytes())[:: request.param]
 
 
