@@ -14,6 +14,7 @@ import pytest
 from feeds.fetch import UNCONDITIONAL
 from feeds.parse import MAX_ITEMS
 from tests.examples import usually
+from tests.waiting import PATIENCE, eventually
 from tests.xscl.scripted import (
     DAY,
     HOUR,
@@ -514,13 +515,14 @@ def test_l4_a_slow_server_delays_its_own_domain_only(tmp_path: Path) -> None:
 
         thread = threading.Thread(target=work)
         thread.start()
-        for _ in range(200):
+
+        def polled() -> bool:
             place.clock.now += 61_000_000  # the fast feeds are always due
-            if server.count("/f") >= 10 or failures:
-                break
-            stopping.wait(0.05)
+            return stopping.wait(0.05) or bool(failures) or server.count("/f") >= 10
+
+        eventually(polled)
         stopping.set()
-        thread.join(20)
+        thread.join(PATIENCE)
         assert not thread.is_alive()
         assert failures == []
         assert server.count("/f") >= 10
