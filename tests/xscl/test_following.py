@@ -11,6 +11,7 @@ import pytest
 from feeds.documents import Document
 from feeds.parse import parse_feed
 from feeds.spool import Spool
+from tests.waiting import PATIENCE, eventually
 from xscl.engine import Engine
 from xscl.errors import StreamInUse
 from xscl.feed import EVERYTHING, Feed, FeedsError, feed_key, public
@@ -337,12 +338,9 @@ def test_polling_goes_on_until_it_is_stopped(place: Place, feed: Feed, server: S
 
     thread = threading.Thread(target=poll)
     thread.start()
-    for _ in range(100):
-        if place.spool.latest() or failures:
-            break
-        stopping.wait(0.1)
+    eventually(lambda: place.spool.latest() or failures)
     stopping.set()
-    thread.join(10)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     assert failures == []
     assert len(server.script.asked) == 1

@@ -21,6 +21,7 @@ from lxml import etree
 from feeds.documents import Document
 from feeds.spool import SegmentDamaged, Spool, SpoolError
 from feeds.xmlparse import parse
+from tests.waiting import PATIENCE
 from xscl.engine import Engine
 from xscl.ledger import Batch
 from xscl.pipeline import (
@@ -593,14 +594,14 @@ def test_a_batch_is_handed_over_once_the_one_before_is_done() -> None:
 
     thread = threading.Thread(target=give, args=(1, 2, 3))
     thread.start()
-    first = handover.take(10)
+    first = handover.take(PATIENCE)
     assert handover.take(0.01) is None
     first.done.set_result(None)
-    second = handover.take(10)
+    second = handover.take(PATIENCE)
     assert (first.batch_id, second.batch_id) == (1, 2)
     error = ValueError("no room")
     second.done.set_exception(error)
-    thread.join(10)
+    thread.join(PATIENCE)
     assert (given, raised) == ([1, 2], [error])
 
 

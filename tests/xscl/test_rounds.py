@@ -200,12 +200,9 @@ def test_what_comes_within_one_look_is_one_segment(tmp_path: Path, server: Serve
         arguments = (place.feeds, place.spool, place.fetching, stopping)
         thread = threading.Thread(target=keep_polling, args=arguments)
         thread.start()
-        for _ in range(100):
-            if place.spool.latest():
-                break
-            stopping.wait(0.1)
+        eventually(place.spool.latest)
         stopping.set()
-        thread.join(10)
+        thread.join(PATIENCE)
         times = [document.timestamp for document in place.spool.read(1)]
         assert times == sorted(times)
         assert len({document.origin for document in place.spool.read(1)}) >= 2
