@@ -43,6 +43,7 @@ from xscl.language.syntax import (
     TextMatch,
 )
 
+_IN_A_JOIN = "bind the node, and write the comparison between the braces of a join"
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -242,7 +243,7 @@ class Paths:
                 self.source,
                 span_of(call),
                 f"{name}() in a condition",
-                "bind the node, and write the comparison between the braces of a join",
+                _IN_A_JOIN,
             )
         if name not in ("contains", "starts-with"):
             raise fault(
@@ -254,6 +255,11 @@ class Paths:
             )
         if len(arguments) != 2 or arguments[0].data != "path" or arguments[1].data != "string":
             raise fault(self.source, span_of(call), f"{name}() takes a path and a string")
+        if calls(arguments[0]):
+            inner = function_name(tree_of(arguments[0].children[0]))
+            raise unsupported(
+                self.source, span_of(arguments[0]), f"{inner}() in a condition", _IN_A_JOIN
+            )
         path = self.path(arguments[0])
         if binds(path):
             raise fault(self.source, path.span, f"a path in {name}() cannot bind a variable")

@@ -18,6 +18,8 @@ CONSTRUCTS = {
     "not as a name": "S//not[not][./a and not or ./b]",
     "as": "S//item AS i",
     "nested as": "S//a[./b AS x]",
+    "the root": "S -> x",
+    "joined roots": "S->x JOIN{x=y, 1 d} S AS y",
     "attributes": "S//a/@b",
     "wildcards": "S//*/*:b[@*][dc:*]",
     "braced names": "S//Q{urn:u}b/Q{}a[./Q{urn:u}*]",

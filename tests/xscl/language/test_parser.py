@@ -90,6 +90,9 @@ def test_keywords_are_read_in_any_case_and_blanks_anywhere(text: str) -> None:
         ("S//item->i", name("item", variable="i", deep=True)),
         ("S", Step(NameTest(None, None))),
         ("S AS r", Step(NameTest(None, None), variable="r")),
+        ("S->r", Step(NameTest(None, None), variable="r")),
+        ("S -> r", Step(NameTest(None, None), variable="r")),
+        ("S/*->r", Step(NameTest(None, None), variable="r")),
         ("S/@a", Step(NameTest("a"), attribute=True)),
         ("S//dc:a", Step(NameTest("a", "http://purl.org/dc/elements/1.1/"), True)),
         ("S/*:a", Step(NameTest("a", None))),
@@ -205,6 +208,21 @@ def test_messages(query: str, message: str) -> None:
 def test_what_is_not_supported_is_told_apart() -> None:
     with pytest.raises(NotSupported):
         parse("S//a[./b = ./c]")
+
+
+@pytest.mark.parametrize("test", ["contains", "starts-with"])
+@pytest.mark.parametrize(
+    "call", ["lower-case(title)", "string(.)", "not(title)", "contains(title, 'a')", "nope(title)"]
+)
+@pytest.mark.parametrize("condition", ["{}", "not({})", "title and {}", "{} or title"])
+def test_a_call_in_a_test_of_a_condition_is_refused_at_its_place(
+    test: str, call: str, condition: str
+) -> None:
+    query = "S//item[{}]".format(condition.format(f"{test}({call}, 'rust')"))
+    with pytest.raises(NotSupported) as caught:
+        parse(query)
+    assert query[caught.value.column - 1 :].startswith(call)
+    assert caught.value.hint is not None
 
 
 @pytest.mark.parametrize("text", ["", "ten", "INF", "-1 s", "1 parsec", "9e9", f"{2**61 + 1}"])
