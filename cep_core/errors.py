@@ -80,9 +80,9 @@ class QueryError(CepError):
 
     @classmethod
     def of(cls, error: AlgebraError, source: str) -> QueryError:
-        """Return an error of the algebra as one at its place in the text."""
+        """Return an error of the algebra as one at its place: the whole text if it has none."""
         kind = error.kind or cls
-        return kind(error.message, source, error.span or Span(0, 0), hint=error.hint)
+        return kind(error.message, source, error.span or Span(0, len(source)), hint=error.hint)
 
     def __str__(self) -> str:
         text, caret = _excerpt(self.source, self.line, self.column, self.span)

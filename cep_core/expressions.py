@@ -11,7 +11,7 @@ for a null x, `x >= 5` does not.  A value expression that fails is null.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import copysign
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeAlias, assert_never, cast
@@ -344,13 +344,18 @@ def rewrite(node: Expression, change: Callable[[Expression], Expression]) -> Exp
 
 
 def moved(node: Expression, places: Mapping[tuple[int, int], Expression]) -> Expression:
-    """Return the expression with columns replaced; ``places`` maps (side, index)."""
-    return rewrite(
-        node,
-        lambda part: (
-            places.get((part.side, part.index), part) if isinstance(part, Column) else part
-        ),
-    )
+    """Return the expression with columns replaced, at their places in the text.
+
+    ``places`` maps (side, index).
+    """
+
+    def change(part: Expression) -> Expression:
+        if not isinstance(part, Column):
+            return part
+        found = places.get((part.side, part.index), part)
+        return replace(found, span=part.span) if isinstance(found, Leaf) else found
+
+    return rewrite(node, change)
 
 
 def _children(node: Expression) -> tuple[Expression, ...]:

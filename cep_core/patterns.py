@@ -48,6 +48,8 @@ from cep_core.expressions import (
     walk,
 )
 
+MOST_COMPONENTS = 64
+"""Components of a sequence: the search nests a loop for each of them."""
 RUN_AGGREGATES: tuple[str, ...] = get_args(RunAggregate)
 _EACH = ("current", "previous")  # what conditions on each row of a run read
 
@@ -69,6 +71,10 @@ def sequence_scan(
         raise AlgebraError(f"there is no strategy {strategy}", span=span)
     if not components:
         raise AlgebraError("a sequence has at least one component", span=span)
+    if len(components) > MOST_COMPONENTS:
+        raise AlgebraError(
+            f"a sequence has at most {MOST_COMPONENTS} components, not {len(components)}", span=span
+        )
     for component in components:
         _require_place(component.input, len(inputs), "input", span)
     kinds = tuple([part_type(part, components, inputs, span) for part in parts])

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
 from cep_core.channels import Channel
-from cep_core.errors import CepError
+from cep_core.errors import AlgebraError
 from cep_core.events import Row
 from cep_core.graph import graph
 from cep_core.journal import Unwritten
@@ -110,7 +110,7 @@ class Plan:
                 operator.uses += 1
                 return operator
         if any(one.depth >= MOST_DEPTH for one in wanted.inputs):
-            raise CepError(
+            raise AlgebraError(
                 f"the query is nested too deeply: {MOST_DEPTH} operators above one another are"
                 " the most"
             )

@@ -169,13 +169,14 @@ class Queries:
             if not isinstance(text, str):
                 text = well_formed(text, self._functions)
             compiled, literals, publishes, by = self._compile(text, language, rates)
+            self._add(name, text, language, compiled, literals, publish or publishes, by)
         except AlgebraError as error:
             if not isinstance(text, str):
                 raise
             raise QueryError.of(error, text) from None
         except RecursionError:
-            raise CepError("the query is nested too deeply") from None
-        self._add(name, text, language, compiled, literals, publish or publishes, by)
+            fault = AlgebraError("the query is nested too deeply")
+            raise QueryError.of(fault, text) if isinstance(text, str) else fault from None
 
     def unregister(self, name: str) -> None:
         """Remove a query and all that only it needed."""
@@ -327,7 +328,7 @@ class Queries:
         read = [self.publishers[one] for one in compiled.reads if one in self.publishers]
         level = 1 + max((one.level for one in read), default=-1)
         if level > MOST_LEVELS:
-            raise CepError(
+            raise AlgebraError(
                 f"{name} reads {MOST_LEVELS} published streams above one another,"
                 " which is more than can be planned"
             )

@@ -9,7 +9,7 @@ from math import inf
 
 from cep_core.channels import Channel, Members, Port, members_of
 from cep_core.errors import CepError, near_miss
-from cep_core.events import TYPES, Event, Row, Schema, shown
+from cep_core.events import TYPES, Event, Row, Schema, is_hashable, shown
 from cep_core.languages import require_name
 from cep_core.mop import Operator
 from cep_core.plan import Plan
@@ -111,7 +111,7 @@ class Streams:
         if not names:
             return "it names no stream"
         for name in names:
-            if not isinstance(name, str) or name not in self.by_name:
+            if not isinstance(name, str) or not is_hashable(name) or name not in self.by_name:
                 if type(name) is not str or len(name) > _LONGEST:
                     return f"there is no stream {shown(name)}"
                 hint = near_miss(name, self.by_name)

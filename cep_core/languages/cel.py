@@ -30,7 +30,7 @@ from cep_core.events import Schema
 from cep_core.expressions import TRUE, Column, Expression, Function, Parameter, type_of
 from cep_core.languages.aggregates import Calls, Refused
 from cep_core.languages.formula import Reader, Scope, formula
-from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams
+from cep_core.languages.names import Grouped, Iterations, OneStream, TwoStreams, repeated
 from cep_core.languages.tokens import Token, tokens
 from cep_core.rewrite.pattern import Pattern
 
@@ -136,6 +136,7 @@ class _Parser:
             raise self.reader.expected("BY")
         names = [self._name("an attribute")]
         while self.reader.take_sign(","):
+            self.reader.require_few(len(names) + 1)
             names.append(self._name("an attribute"))
         return names
 
@@ -175,7 +176,7 @@ class _Parser:
             else:
                 columns.append(self._item(item, scope))
             places += [Span(start.start, item.token.span.start)] * (len(columns) - len(places))
-        return self._project(source, columns, _repeated([name for name, _ in columns], places))
+        return self._project(source, columns, _repeated(columns, places))
 
     def _project(
         self, source: Node, columns: list[tuple[str, Expression]], repeated: Span | None
@@ -214,7 +215,7 @@ class _Parser:
         grouped = Grouped(source.schema, group_by)
         columns = [self._aggregate_item(item, grouped, calls) for item in items]
         places = [Span(i.tokens[0].span.start, i.token.span.start) for i in items]
-        repeated = _repeated([name for name, _ in columns], places)
+        repeated = _repeated(columns, places)
         found = [(f"{one.function}#{place}", one) for place, one in enumerate(calls.found)]
         if not found:
             raise AlgebraError("WINDOW and AT INSTANT need an aggregate in SELECT", span=span)
@@ -382,7 +383,12 @@ class _Parser:
         for _ in names:  # what begins as null has the type of what it becomes, once that is known
             types = {1: (*left.types, *right.types, *kinds), 2: right.types}
             found = [type_of(one, types, self.functions) for one in expressions]
-            kinds = [kind or computed for kind, computed in zip(own, found, strict=True)]
+            before, kinds = (
+                kinds,
+                [kind or computed for kind, computed in zip(own, found, strict=True)],
+            )
+            if kinds == before:
+                break
         layout, _ = algebra.iterated_schema(left, right, texts, [k or float for k in kinds], span)
         return replace(scope, layout=layout), expressions
 
@@ -416,6 +422,7 @@ class _Parser:
         all_tokens = reader.tokens
         start = at = reader.at
         inside = 0  # parentheses
+        parts = 0
         while True:
             token = all_tokens[at]
             text = token.text
@@ -430,10 +437,13 @@ class _Parser:
             ):
                 ended = token._replace(kind="end", word="")
                 yield Reader(reader.text, [*all_tokens[start:at], ended])
+                parts += 1
                 if text != ",":
                     reader.at = at
                     return
                 start = at + 1
+                reader.at = start
+                reader.require_few(parts + 1)
             at += 1
 
     def _exactly(self, parts: list[Reader], count: int, form: str) -> list[Reader]:
@@ -455,10 +465,8 @@ class _Parser:
         return reader.next()
 
 
-def _repeated(names: list[str], places: list[Span]) -> Span | None:
-    """Return the place of the first name that is there for the second time."""
-    again = (place for at, place in enumerate(places) if names[at] in names[:at])
-    return next(again, None)
+def _repeated(columns: Iterable[tuple[str, Expression]], places: Iterable[Span]) -> Span | None:
+    return repeated((name, place) for (name, _), place in zip(columns, places, strict=True))
 
 
 def _given_name(part: Reader, text: str) -> Token:

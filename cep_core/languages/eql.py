@@ -52,19 +52,17 @@ from cep_core.expressions import (
 from cep_core.languages.cel import Catalog, Prepared
 from cep_core.languages.eqllower import Above, Lowering
 from cep_core.languages.eqlparser import LEXIS, EventQuery, Parser, Selected
-from cep_core.languages.eqlparts import Part
+from cep_core.languages.eqlparts import Part, read_before
 from cep_core.languages.formula import Reader
+from cep_core.languages.names import repeated
 from cep_core.languages.tokens import split as split_text
 from cep_core.languages.tokens import tokens as tokens_of
 from cep_core.rewrite.cost import Rates
 from cep_core.rewrite.pattern import (
     Condition,
-    Pattern,
-    Plus,
     Ref,
-    aliases_of,
     detected,
-    parts_of,
+    iterated,
 )
 from cep_core.rewrite.report import report
 from cep_core.rewrite.rewriting import rewritten
@@ -100,7 +98,9 @@ def lowered(query: EventQuery, rates: Rates, functions: Mapping[str, Function]) 
     reads = frozenset().union(*(one.condition.read for one in selection))
     part = lowering.part(pattern, Above(reads))
     columns = [(one.name, _selected(one.condition, part)) for one in selection]
-    node = algebra.project(part.node, columns, functions, _repeated(selection))
+    node = algebra.project(
+        part.node, columns, functions, repeated((one.name, one.span) for one in selection)
+    )
     same = [(name, Column(2, place)) for place, name in enumerate(part.node.schema.names)]
     made = part.node if columns == same else node
     notes = report(query.pattern, pattern, rates)
@@ -116,7 +116,7 @@ def _selected(condition: Condition, part: Part) -> Expression:
         ref = condition.refs[node.index]
         if ref not in part.values and ref.kind == "all":
             return Items((part.values[ref._replace(kind="field")],))
-        return part.values[ref]
+        return read_before(ref, part, part.values.__getitem__).expression
 
     return rewrite(condition.expression, value)
 
@@ -124,7 +124,7 @@ def _selected(condition: Condition, part: Part) -> Expression:
 def _everything(query: EventQuery) -> tuple[Selected, ...]:
     """Return the items of SELECT *: all attributes, by alias and name if there are several."""
     sources = list({source.alias: source for source in detected(query.pattern)}.values())
-    repeated = _iterated(query.pattern)
+    repeated = iterated(query.pattern)
     found = []
     for source in sources:
         schema = query.schemas[source.stream]
@@ -136,17 +136,3 @@ def _everything(query: EventQuery) -> tuple[Selected, ...]:
                 Selected(whole, Condition(Column(2, 0), (ref,)), source.span or Span(0, 0))
             )
     return tuple(found)
-
-
-def _iterated(pattern: Pattern) -> frozenset[str]:
-    """Return the aliases of which a result may have many events."""
-    if isinstance(pattern, Plus):
-        return aliases_of(pattern)
-    return frozenset().union(*(_iterated(part) for part in parts_of(pattern)))
-
-
-def _repeated(selection: tuple[Selected, ...]) -> Span | None:
-    """Return the place of the first name that is there for the second time."""
-    names = [one.name for one in selection]
-    again = (one.span for place, one in enumerate(selection) if one.name in names[:place])
-    return next(again, None)

@@ -69,12 +69,14 @@ from cep_core.languages.eqlruns import (
 )
 from cep_core.languages.eqlunions import (
     are_alike,
+    collected,
     history_label,
     items_of,
     kind_of,
     label_of,
     layout_of,
     optional_of,
+    partly_iterated,
     value_of,
 )
 from cep_core.rewrite.limits import Limit, Limits, limits_of
@@ -89,6 +91,8 @@ from cep_core.rewrite.pattern import (
     Ref,
     Source,
     aliases_of,
+    iterated,
+    sources_of,
 )
 
 Refs: TypeAlias = frozenset[Ref]
@@ -162,7 +166,10 @@ class Lowering:
         part = self.part(pattern.inner, above.also(frozenset().union(*reads), False))
         guard = self._one_of([self._guard(part, other) for other in others])
         if guard is None:
-            guard = Guard(algebra.select(part.node, FALSE, self._functions), FALSE)
+            # Of a stream, not of the part, which would then be there twice at each @ of a chain.
+            first = next(sources_of(pattern.inner)).stream
+            never = algebra.stream(first, self._schemas[first])
+            guard = Guard(algebra.select(never, FALSE, self._functions), FALSE)
         part = self._with_times(part, above)
         ends = guard.source, guard.predicate
         node = algebra.timer(part.node, *ends, pattern.time, self._functions)
@@ -219,8 +226,10 @@ class Lowering:
         single = is_single(pattern)
         reads = above.reads | _reads_of_either(pattern)
         present = {Ref("begin", ref.alias) for ref in reads if ref.kind in ("prev", "all")}
+        partly = partly_iterated((aliases_of(leaf), iterated(leaf)) for leaf in leaves)
         asked = above.also(reads | present, above.history and not single)
-        parts = [self.part(leaf, asked) for leaf in leaves]
+        below = asked.also(collected(reads, partly))
+        parts = [self.part(leaf, below) for leaf in leaves]
         history = asked.history
         if not history and are_alike(parts, asked.reads):
             by_alike = dict(zip(map(id, leaves), [part.node for part in parts], strict=True))
@@ -235,7 +244,7 @@ class Lowering:
             *(nodes[0], values, pieces, tuple(labels), aliases),
             iterated=frozenset().union(*(one.iterated for one in parts)),
             optional=optional_of(parts),
-            mixed=frozenset().union(*(one.mixed for one in parts)),
+            mixed=partly.union(*(one.mixed for one in parts)),
         )
         if history:
             made = replace(made, history=(Piece(Column(2, len(layout)), True),))

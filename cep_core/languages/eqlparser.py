@@ -99,7 +99,11 @@ class Parser:
             self._qualifications(pattern, filters, tests)
         publishes = None
         if reader.take_word("PUBLISH"):
-            publishes = self._name("the name of a stream").text
+            token = self._name("the name of a stream")
+            publishes = token.text
+            if publishes in self.reads:
+                message = f"the query publishes {publishes} and reads it"
+                raise AlgebraError(message, span=token.span)
         reader.take_sign(";")
         if reader.token.kind != "end":
             raise reader.expected("the end of the query")
@@ -122,6 +126,7 @@ class Parser:
                 last = token._replace(kind="end", word="")
                 found.append(Reader(reader.text, [*reader.tokens[start : reader.at], last]))
                 start = reader.at + 1
+                reader.require_few(len(found))
             if ends:
                 break
             reader.next()

@@ -1,25 +1,54 @@
 """What the rows of a union hold: one layout for all of its alternatives.
 
 An alternative that lacks an alias has null for a value of it, and no items for a tuple of values.
+Of an alias that is iterated in some alternatives only, as in (s A | (s A)+), rows hold the tuple
+of its values, of which the last is what the attribute alone stands for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from cep_core.expressions import Constant, Expression, Items
 from cep_core.languages.eqlparts import Part, all_stored
-from cep_core.rewrite.pattern import Ref
+from cep_core.rewrite.pattern import Kind, Ref
 
 
 def layout_of(reads: Iterable[Ref], parts: Sequence[Part]) -> list[Ref]:
     """Return what the rows of a union have to hold, in an order of its own."""
     wanted: set[Ref] = set()
+    partly = partly_iterated((part.aliases, part.iterated) for part in parts)
     for part in parts:
-        optional = replace(part, optional=optional_of(parts))
-        wanted |= all_stored(reads, optional)
+        united = replace(
+            part,
+            optional=optional_of(parts),
+            iterated=part.iterated | part.aliases & partly,
+            mixed=part.mixed | part.aliases & partly,
+        )
+        wanted |= all_stored(reads, united)
     return sorted(wanted, key=lambda ref: ref[:3])
+
+
+def partly_iterated(
+    alternatives: Iterable[tuple[frozenset[str], frozenset[str]]],
+) -> frozenset[str]:
+    """Return the aliases that are iterated in some alternatives and single events in others.
+
+    Each alternative is given by its aliases and by those of them that are iterated.
+    """
+    single, repeated = frozenset[str](), frozenset[str]()
+    for aliases, iterated in alternatives:
+        repeated |= iterated
+        single |= aliases - iterated
+    return single & repeated
+
+
+def collected(reads: Iterable[Ref], aliases: frozenset[str]) -> frozenset[Ref]:
+    """Return what is asked of alternatives so that they have tuples of what is read of aliases."""
+    own = [ref for ref in reads if ref.alias in aliases and ref.kind in ("field", "prev", "all")]
+    values = [ref._replace(kind="all") for ref in own]
+    return frozenset((*values, *map(items_of, values)))
 
 
 def optional_of(parts: Sequence[Part]) -> frozenset[str]:
@@ -43,9 +72,10 @@ def value_of(ref: Ref, part: Part) -> Expression:
     """Return what an alternative has for a reference; null or no items if it lacks the alias."""
     if ref.alias not in part.aliases:
         return Items(()) if kind_of(ref) is tuple else Constant(None)
-    if ref.kind == "items" and ref not in part.values:
-        return Items((part.values[item_of(ref)],))
-    return part.values[ref]
+    if ref in part.values or ref.kind not in ("items", "all"):
+        return part.values[ref]
+    other = ref._replace(kind="items" if ref.kind == "all" else "all")
+    return part.values.get(other) or Items((part.values[item_of(ref)],))
 
 
 def items_of(ref: Ref) -> Ref:
@@ -71,7 +101,10 @@ def kind_of(ref: Ref) -> type:
 
 def label_of(ref: Ref) -> str:
     name = f"{ref.alias}.{ref.attribute or f'#{ref.kind}'}"
-    return f"{name}*" if kind_of(ref) is tuple else name
+    return f"{name}{_SUFFIXES.get(ref.kind, '')}"
+
+
+_SUFFIXES: Mapping[Kind, str] = {"all": "*", "items": "?"}
 
 
 def history_label(aliases: frozenset[str]) -> str:

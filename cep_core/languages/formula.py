@@ -27,6 +27,7 @@ from cep_core.expressions import (
 from cep_core.languages.tokens import Token
 
 MOST = 100  # operators and parentheses that may be inside one another, in one expression
+MOST_ITEMS = 1_000  # of a list, such as that of SELECT: several passes compare each with all
 _OPERATORS: dict[str, Literal["+", "-", "*", "/", "%"]] = {
     "+": "+",
     "-": "-",
@@ -123,6 +124,11 @@ class Reader:
         """Raise QueryError if a window has no tick."""
         if not token.value:
             raise self.fault("a window has at least 1 tick, not 0", token.span, hint)
+
+    def require_few(self, items: int) -> None:
+        """Raise QueryError if a list has grown too long."""
+        if items > MOST_ITEMS:
+            raise self.fault(f"a list has at most {MOST_ITEMS} items", self.token.span)
 
     def deeper(self) -> None:
         """Count an operator or parenthesis: what is nested deeper than they are many is no more."""

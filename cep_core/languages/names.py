@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
@@ -13,6 +14,16 @@ from cep_core.events import Schema
 from cep_core.expressions import Column, Expression
 
 _FOLD_ONLY = "$. names the last iteration of a FOLD"
+
+
+def repeated(named: Iterable[tuple[str, Span]]) -> Span | None:
+    """Return the place of the first name that is there for the second time."""
+    known: set[str] = set()
+    for name, span in named:
+        if name in known:
+            return span
+        known.add(name)
+    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,9 @@ class _Parser:
         reader.expect_sign("(")
         found = [self._component(0)]
         while reader.take_sign(","):
+            if len(found) == patterns.MOST_COMPONENTS:
+                message = f"a sequence has at most {patterns.MOST_COMPONENTS} components"
+                raise reader.fault(message, reader.token.span)
             found.append(self._component(len(found)))
         reader.expect_sign(")", " or a comma")
         names = [one.name for one in found]
@@ -187,6 +190,7 @@ class _Parser:
         reader.expect_sign("(")
         streams = [self._type()]
         while reader.take_sign(","):
+            reader.require_few(len(streams) + 1)
             streams.append(self._type())
         reader.expect_sign(")", " or a comma")
         for place, one in enumerate(streams):
@@ -373,6 +377,7 @@ class _Parser:
             found.append(self._tested(token.text, value, token.span))
             if not reader.take_sign(","):
                 break
+            reader.require_few(len(found) + 1)
         closed = reader.expect_sign("]", " or a comma")
         return And(tuple(found), span=Span(opened.start, closed.end)) if found[1:] else found[0]
 
@@ -422,6 +427,7 @@ class _Parser:
             return None
         items = [self._item()]
         while reader.take_sign(","):
+            reader.require_few(len(items) + 1)
             items.append(self._item())
         return items
 

@@ -16,6 +16,7 @@ from cep_core import algebra, patterns
 from cep_core.algebra import Component, NegativeComponent, Node, Part, Strategy
 from cep_core.errors import AlgebraError, Span
 from cep_core.expressions import TRUE, And, Column, Expression, Function, moved, walk
+from cep_core.languages.names import repeated
 from cep_core.languages.sasescope import Reference, Variable, Variables
 
 Item: TypeAlias = tuple[str, Expression, Span]  # of RETURN: a name, and where it stands
@@ -241,7 +242,4 @@ def _all(conjuncts: list[Expression]) -> Expression:
 
 
 def _repeated(columns: list[Item]) -> Span | None:
-    """Return the place of the first name that is there for the second time."""
-    names = [name for name, _, _ in columns]
-    again = (span for at, (name, _, span) in enumerate(columns) if name in names[:at])
-    return next(again, None)
+    return repeated((name, span) for name, _, span in columns)

@@ -140,8 +140,21 @@ class Variables:
                     hint=f"write {name}.attribute",
                     span=span,
                 )
-            raise self.unknown(name, self.positive(), span)
+            raise self._negated(name, span) or self.unknown(name, self.positive(), span)
         return self.attribute(having[0], None, name, span)
+
+    def _negated(self, name: str, span: Span) -> AlgebraError | None:
+        """Return the error for an attribute that only negated components have, if some have it."""
+        having = [one.name for one in self.all if one.negated and one.has(name)]
+        if not having:
+            return None
+        several = f"{', '.join(having[:-1])} and {having[-1]}, which are" if having[1:] else ""
+        whose = several or f"{having[0]}, which is"
+        return AlgebraError(
+            f"{name} is an attribute of {whose} negated: it is read by the variable only",
+            hint="write " + " or ".join(f"{one}.{name}" for one in having),
+            span=span,
+        )
 
     def attribute(self, variable: Variable, index: str | None, name: str, span: Span) -> Expression:
         """Return what an attribute of a variable stands for; ``index`` is what is in brackets."""

@@ -25,6 +25,7 @@ from cep_core.operators.pattern import Conjunct, Pattern, attribute
 Found: TypeAlias = tuple[Row, ...]  # a row for each component
 END_OF = itemgetter(1)
 Search: TypeAlias = Callable[..., list[Found]]
+_NESTED = 16  # loops of one function: Python nests 20 blocks at most
 
 
 class Construction(NamedTuple):
@@ -101,6 +102,8 @@ def _search(
     """Return the search; with ``rows`` what it finds are rows, not sequences.
 
     What a row has of a component is read where that is bound, once for all sequences with it.
+    Loops of a long pattern continue in functions that are defined where they are called, so that
+    they read the rows that are bound.
     """
     names: dict[str, Any] = {"first_after": first_after}
     tests: list[str] = []
@@ -123,7 +126,12 @@ def _search(
     if not last:
         lines.append(f"    found.append({made})")
     until, indent = "n", "    "
+    calls: list[str] = []
     for level in range(last - 1, 0, -1):
+        if not (last - level) % _NESTED:
+            lines += [f"{indent}def from{level}_on():", f"{indent}    nonlocal found"]
+            calls.append(f"{indent}from{level}_on()")
+            indent += "    "
         here = f"[from{level}:{until}]"
         lines.append(
             f"{indent}for e{level}, r{level} in zip(rows{level}{here}, s{level}.rips{here}):"
@@ -137,7 +145,7 @@ def _search(
     if last:
         test = f" if {tests[0]}" if tests[0] else ""
         lines.append(f"{indent}found += [{made} for e0 in rows0[from0:{until}]{test}]")
-    lines.append("    return found")
+    lines += [*reversed(calls), "    return found"]
     search: Callable[..., Any] = function_of("\n".join(lines), names)
     return search
 

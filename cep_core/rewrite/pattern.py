@@ -157,6 +157,13 @@ def aliases_of(pattern: Pattern) -> frozenset[str]:
     return frozenset(source.alias for source in detected(pattern))
 
 
+def iterated(pattern: Pattern) -> frozenset[str]:
+    """Return the aliases of which a result may have many events."""
+    if isinstance(pattern, Plus):
+        return aliases_of(pattern)
+    return frozenset().union(*(iterated(part) for part in parts_of(pattern)))
+
+
 def in_words(pattern: Pattern) -> str:
     """Return a pattern as text, its aliases without their streams."""
     match pattern:

@@ -133,6 +133,65 @@ def test_an_alternative_that_did_not_occur_is_null() -> None:
     assert set(found(core, query, events)) == {("a", None, "c"), (None, 7, "c")}
 
 
+PAYMENTS = [("t", "a", 1), ("t", "b", 2), ("u", "c", 3)]
+
+
+@pytest.mark.parametrize(
+    ("query", "rows"),
+    [
+        # An alias that is iterated among others: its last event, or none.
+        (
+            "SELECT A.amount FROM (t A | u B)+",
+            [(1,), (2,), (2,), (2,), (2,), (None,)],
+        ),
+        (
+            "SELECT A.amount + 1 AS more, ALL(B.acc) AS ids FROM (t A | u B)+",
+            [(2, ()), (2 + 1, ()), (3, ()), (3, ("c",)), (3, ("c",)), (None, ("c",))],
+        ),
+        (
+            "SELECT A.acc FROM (t A | u B)+ ; u C",
+            [("a",), ("b",), ("b",)],
+        ),
+        # An alias that is iterated in one alternative and a single event in another.
+        ("SELECT A.acc FROM t A | (t A)+", [("a",), ("a",), ("b",), ("b",), ("b",)]),
+        (
+            "SELECT ALL(A.acc) AS ids FROM t A | (t A)+",
+            [(("a",),), (("a",),), (("a", "b"),), (("b",),), (("b",),)],
+        ),
+        (
+            "SELECT A.acc, B.acc AS other FROM t A | (t A)+ | u B",
+            [("a", None), ("a", None), ("b", None), ("b", None), ("b", None), (None, "c")],
+        ),
+        (
+            "SELECT A.amount, B.amount AS b FROM (t A | (t A)+) ; u B WHERE PREV(A.amount) < 1",
+            [(1, 3), (1, 3), (2, 3), (2, 3)],
+        ),
+        ("SELECT A.acc FROM (t A | (t A)+)@2 s", [("a",), ("a",), ("b",), ("b",), ("b",)]),
+        (
+            "SELECT * FROM ((t A)+ ; u B) | t A ; u C",
+            [
+                (("a",), (1,), "c", 3, None, None),
+                (("a",), (1,), None, None, "c", 3),
+                (("a", "b"), (1, 2), "c", 3, None, None),
+                (("b",), (2,), "c", 3, None, None),
+                (("b",), (2,), None, None, "c", 3),
+            ],
+        ),
+    ],
+)
+def test_attributes_of_what_is_iterated_among_others(
+    query: str, rows: list[tuple[Any, ...]]
+) -> None:
+    events = [pay(acc, amount, amount, stream) for stream, acc, amount in PAYMENTS]
+    assert Counter(found(engine(t=AMOUNT, u=AMOUNT), query, events)) == Counter(rows)
+
+
+def test_a_chain_of_times_is_as_large_as_its_text() -> None:
+    """Each of them once doubled the algebra."""
+    query = "SELECT A.acc FROM t A" + " @ 1 s" * 90
+    assert found(engine(t=AMOUNT), query, [pay("a", 1, 1)]) == [("a",)]
+
+
 def test_conditions_of_one_alternative_concern_it_alone() -> None:
     core = engine(t=AMOUNT, u={"n": int})
     query = "SELECT A.acc, B.n FROM t A | u B WHERE A.amount > 1"

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from cep_core import ALL_RULES, CepError, Engine, Event, Match, Options
-from cep_core.errors import StreamInUse
+from cep_core.errors import QueryError, StreamInUse
 from cep_core.languages.sase import split
 from cep_core.mop import MOp
+from cep_core.patterns import MOST_COMPONENTS
 
 
 def engine(options: Options | None = None) -> Engine:
@@ -103,6 +104,37 @@ def test_a_missing_attribute_of_some_types_of_any() -> None:
     text = "EVENT SEQ(A a, ANY(B, D) z) WHERE a.id = z.id RETURN a.id, z.v, z.w"
     events = (("A", 1, (1, 0.0)), ("B", 2, (2, 0.5)), ("B", 3, (1, 1.5)), ("D", 4, (7,)))
     assert run(text, *events) == [(1, 1.5, None), (1, None, 7)]
+
+
+@pytest.mark.parametrize("size", [1, 2, 16, 17, 18, 22, 23, 24, 33, 40, MOST_COMPONENTS])
+@pytest.mark.parametrize(
+    "rest",
+    [
+        "",
+        " WITHIN 1000",
+        " WHERE [id] AND a0.v < a{last}.v OR a0.v = a{last}.v WITHIN 1000 RETURN a{last}.v AS v",
+        " WHERE skip_till_next_match({names}) {{ [id] }}",
+        " WHERE strict_contiguity({names}) {{ a0.v >= 0 }} RETURN a0.v AS v",
+    ],
+)
+@pytest.mark.parametrize("options", [Options(), Options(sequence_scan="basic")])
+def test_a_sequence_of_many_components(size: int, rest: str, options: Options) -> None:
+    names = ", ".join(f"a{place}" for place in range(size))
+    components = ", ".join(f"{'AB'[place % 2]} a{place}" for place in range(size))
+    core = engine(options)
+    core.register("q", f"EVENT SEQ({components}){rest.format(names=names, last=size - 1)}", "sase")
+    events = [Event("AB"[place % 2], (1, float(place)), place) for place in range(size)]
+    assert len(core.push(events) + core.close()) == 1
+
+
+@pytest.mark.parametrize("component", ["A a{}", "A+ a{}[]", "!(A a{})", "ANY(A, B) a{}"])
+def test_a_sequence_of_too_many_components(component: str) -> None:
+    many = ", ".join(component.format(place) for place in range(MOST_COMPONENTS))
+    text = f"EVENT SEQ(B b, {many}, B more)"
+    with pytest.raises(QueryError, match="a sequence has at most 64 components") as caught:
+        engine().register("q", text, "sase")
+    last = component.format(MOST_COMPONENTS - 1)
+    assert text[caught.value.span.start :].startswith((last, "B more"))
 
 
 def test_several_negations_and_any_among_them() -> None:

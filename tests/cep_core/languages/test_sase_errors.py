@@ -274,6 +274,36 @@ EVENT SEQ(A a, B b) WHERE a.id < b
       EVENT SEQ(A a, B b) WHERE a.id < b
                                        ^
       hint: write b.attribute
+EVENT SEQ(A a, !(C c), B b) WHERE w = 1
+    line 1, column 35: w is an attribute of c, which is negated: it is read by the variable only
+      EVENT SEQ(A a, !(C c), B b) WHERE w = 1
+                                        ^
+      hint: write c.w
+EVENT SEQ(A a, !(C c), !(C d), B b) WHERE a.id = 1 AND w = 1
+    line 1, column 56: w is an attribute of c and d, which are negated: it is read by the variable only
+      EVENT SEQ(A a, !(C c), !(C d), B b) WHERE a.id = 1 AND w = 1
+                                                             ^
+      hint: write c.w or d.w
+EVENT SEQ(A a, B b) WHERE [id] AND a.id
+    line 1, column 36: a condition is expected here, not a value of type int
+      EVENT SEQ(A a, B b) WHERE [id] AND a.id
+                                         ^^^^
+EVENT SEQ(A a, B b) WHERE a.s - 1 > 3
+    line 1, column 27: a number is expected here, not a value of type str
+      EVENT SEQ(A a, B b) WHERE a.s - 1 > 3
+                                ^^^
+EVENT SEQ(A a, B b) RETURN a.id, -b.s AS m
+    line 1, column 35: a number is expected here, not a value of type str
+      EVENT SEQ(A a, B b) RETURN a.id, -b.s AS m
+                                        ^^^
+EVENT SEQ(A a, !(C c), B b) WHERE NOT c.w WITHIN 5
+    line 1, column 39: a condition is expected here, not a value of type int
+      EVENT SEQ(A a, !(C c), B b) WHERE NOT c.w WITHIN 5
+                                            ^^^
+EVENT A WHERE abs(s) = 1
+    line 1, column 19: abs takes a value of type float here, not str
+      EVENT A WHERE abs(s) = 1
+                        ^
 """
 
 
