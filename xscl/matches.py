@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import overload
 
+import numpy as np
+
 from templates.relations import INFINITE
 from xscl.lazy import lazy
 from xscl.match import Match, Reader, match_of
@@ -78,11 +80,23 @@ class Matches(Sequence[Match]):
 
     def received(self) -> Counter[str]:
         """Return how many of the matches each subscription has, by its name; none is expanded."""
-        return Counter(
-            subscription.name
-            for index in range(len(self._results))
-            for subscription in self._receivers(index)
-        )
+        found = Counter[str]()
+        if not len(self._results):
+            return found
+        ages = self._results.ages()
+        order = np.argsort(ages.qids, kind="stable")
+        ends = np.flatnonzero(np.diff(ages.qids[order])) + 1
+        for rows in np.split(order, ends):
+            firsts, updated, repeats = ages.firsts[rows], ages.updated[rows], ages.repeats[rows]
+            for one in self._subscribers.get(int(ages.qids[rows[0]]), ()):
+                seen = firsts >= one.since
+                if not one.updates:
+                    seen &= ~updated
+                if one.distinct:
+                    seen &= ~repeats
+                if count := int(seen.sum()):
+                    found[one.name] += count
+        return found
 
     def of_one(self) -> tuple[Subscription, Results]:
         """Return the results, and the one subscription whose matches these are."""

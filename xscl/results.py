@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from xscl.composites import Composite, joined, qualified
 from xscl.documents import Stored
@@ -80,6 +83,19 @@ def result_of(group: Sequence[Composite], documents: Mapping[int, Stored]) -> Re
     return Result(0, 0, head, tuple(documents.get(doc) for doc in head.sources), nodes)
 
 
+@dataclass(frozen=True, slots=True)
+class Ages:
+    """Columns of rows: stream, oldest part's arrival, whether a part is an update.
+
+    `repeats` says whether a row has the stream and the documents of the row before it.
+    """
+
+    qids: npt.NDArray[np.int32]
+    firsts: npt.NDArray[np.int64]
+    updated: npt.NDArray[np.bool_]
+    repeats: npt.NDArray[np.bool_]
+
+
 class Results(Sequence[Result]):
     """Rows of the table of results, made into objects as they are read.
 
@@ -128,6 +144,24 @@ class Results(Sequence[Result]):
         one, two = self._parts[docs1[index]], self._parts[docs2[index]]
         return qids[index], min(one.first, two.first), one.version > 1 or two.version > 1
 
+    def ages(self) -> Ages:
+        """Return what `age` and `group` say of all rows, without making objects of them."""
+        qids, ones, others = (self._rows[name].to_numpy() for name in ("qid", "doc1", "doc2"))
+        numbers, at = np.unique(np.concatenate((ones, others)), return_inverse=True)
+        parts = [self._parts[number] for number in numbers.tolist()]
+        firsts = np.array([part.first for part in parts], np.int64)
+        updated = np.array([part.version > 1 for part in parts], np.bool_)
+        known: dict[tuple[int, ...], int] = {}
+        groups = np.array([known.setdefault(part.docs, len(known)) for part in parts], np.int64)
+        one, two = at[: len(qids)], at[len(qids) :]
+        repeats = np.zeros(len(qids), np.bool_)
+        repeats[1:] = np.diff(qids) == 0
+        for side in (groups[one], groups[two]):
+            repeats[1:] &= np.diff(side) == 0
+        return Ages(
+            qids, np.minimum(firsts[one], firsts[two]), updated[one] | updated[two], repeats
+        )
+
     def group(self, index: int) -> tuple[object, ...]:
         """Return what is equal for the results of one stream with the same documents."""
         _, qids, docs1, docs2, _ = self._columns
@@ -140,7 +174,8 @@ class Results(Sequence[Result]):
 
     @lazy
     def _found(self) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
-        return self._read({*self._columns[2], *self._columns[3]})
+        docs = (pc.unique(self._rows[name]).to_pylist() for name in ("doc1", "doc2"))
+        return self._read(set().union(*docs))
 
     @property
     def _parts(self) -> Mapping[int, Composite]:
