@@ -1,4 +1,4 @@
-"""Where tests find feeds, lists of feeds, prices and documents.
+"""Data for tests: feeds, lists of feeds, prices and documents.
 
 `tests/data` is part of the project: files made by hand after real ones, for every clone.  Real data
 is no part of it; where it lies beside the repository, the same tests run over it too.  Otherwise

@@ -1,8 +1,8 @@
 """Virtual environments that have exactly the dependencies of some extras, made in a second.
 
 An environment is an empty one with links to the installed distributions: the closure of the
-requirements in a wheel's metadata.  Nothing is fetched, so this works offline; what a requirement
-is missing from the metadata is missing in the environment, as after `pip install`.
+requirements in a wheel's metadata.  Nothing is fetched.  A requirement that the metadata
+lack is absent from the environment, as after `pip install`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Environment:
         return {canonicalize_name(one.name) for one in found}
 
     def has(self, name: str) -> bool:
-        """Whether a distribution is installed."""
+        """Return true if a distribution is installed."""
         return canonicalize_name(name) in self.names
 
     @contextmanager

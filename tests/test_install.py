@@ -54,7 +54,7 @@ PAIR = "S//book->b[./title->t] JOIN{t=u, 30 d} S//blog->c[./title->u]"
 
 @pytest.fixture(scope="module")
 def of_extras(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> OfExtras:
-    """What makes the environment of some extras, once."""
+    """Make the environment of a set of extras once."""
     files = unpacked(wheel, tmp_path_factory.mktemp("wheel"))
 
     @cache
@@ -86,7 +86,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def printed(environment: Environment, *command: str | Path, cwd: Path) -> str:
-    """Return what a command prints that does what it shall, and shows no traceback."""
+    """Return the output of a command that succeeds without a traceback."""
     done = environment.run(*command, cwd=cwd)
     assert done.returncode == 0, (command, done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
@@ -113,7 +113,7 @@ def test_the_first_example_of_the_readme_prints_what_it_says(
 def test_serve_once_needs_no_extra(
     bare: Environment, folder: Path, given: list[str], said: list[str]
 ) -> None:
-    """It takes no requests; that it does without Spark it says once, unless it was told to."""
+    """It listens nowhere; without `--no-spark` it reports once that Spark is missing."""
     printed(bare, bare.xscl, "subscribe", "all", "S", cwd=folder)
     done = bare.run(bare.xscl, "serve", "--once", *given, cwd=folder)
     assert (done.returncode, done.stderr.splitlines()) == (0, said)
@@ -252,7 +252,7 @@ def test_a_folder_of_templates_without_modules_shadows_nothing(
 @pytest.mark.slow
 @pytest.mark.parametrize("extras", EXTRAS, ids=NAMES)
 def test_pip_installs_the_wheel(wheel: Path, tmp_path: Path, extras: tuple[str, ...]) -> None:
-    """What pip installs, in the locked versions, is what the tests above link, and it works."""
+    """Pip installs, in the locked versions, the distributions that the tests above link."""
     of_wheel = unpacked(wheel, tmp_path / "wheel")
     pins = [f"{name}=={version(name)}\n" for name in linked_names(of_wheel, extras) - {"xscl"}]
     (tmp_path / "constraints").write_text("".join(pins))

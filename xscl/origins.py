@@ -1,4 +1,4 @@
-"""Where the packages that xscl composes come from: the distribution that has xscl itself.
+"""The origin of the packages that xscl composes: the directory in which xscl is installed.
 
 Their names are common.  A module `templates.py` in the folder of a script precedes ours on the
 module search path, and would be imported in its place (decision 042).

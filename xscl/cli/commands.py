@@ -19,7 +19,7 @@ from typer.main import get_group
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Where a command is: a module of this package, and in it a function or a `typer.Typer`.
+    """Location of a command: a module of this package, and in it a function or a `typer.Typer`.
 
     `summary` is the first sentence of its help.
     """
