@@ -259,6 +259,21 @@ def test_what_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
             assert printed(capsys) == ['{"skipped": 7}' if as_json else "... 7 skipped"]
 
 
+def test_a_match_that_is_gone_is_left_out_and_the_others_are_printed(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with xscl.Engine() as engine:
+        engine.subscribe("gone", "T//a->x FOLLOWED BY{x=y, 1000 s} T//a->y")
+        engine.subscribe("pairs", PAIRS)
+        texts = [Document("T", f"t{n}", n, b"<a>hi</a>") for n in (1, 2)]
+        found = engine.push([*texts, *documents(3, 4)])
+        assert [match.subscription for match in found] == ["gone", "pairs"]
+        engine.unsubscribe("gone")
+        MatchPrinter(as_json=True, history=True)(found)
+    (line,) = printed(capsys)
+    assert json.loads(line)["subscription"] == "pairs"
+
+
 def test_a_pipe_that_is_closed_ends_printing_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ thread in `write` would hold the lock of the stream, which the end of the proces
 
 from __future__ import annotations
 
+import logging
 import os
 import select
 import sys
@@ -14,10 +15,13 @@ from collections.abc import Iterable, Iterator
 
 from xscl.cli.output import clean, complain, json_line, match_row, match_text
 from xscl.cli.told import Told
+from xscl.errors import StoreError
 from xscl.match import Match
 
 GRACE = 1.0
 """Seconds for which an output that nobody reads is waited for when the service ends."""
+
+_log = logging.getLogger(__name__)
 
 _LOOK = 200
 """Milliseconds from one look at whether to end to the next."""
@@ -37,11 +41,19 @@ class MatchPrinter:
         self._closed = False
 
     def __call__(self, matches: Iterable[Match | Told]) -> None:
-        """Print matches. Raises OutputUnread after `stop` if nobody reads them."""
+        """Print matches. Raises OutputUnread after `stop` if nobody reads them.
+
+        One whose documents are gone, as its subscription was removed, is left out.
+        """
         for match in matches:
             if match.history and not self._history:
                 continue
-            for line in self._lines(match):
+            try:
+                lines = list(self._lines(match))
+            except StoreError as error:
+                _log.info("a match of %s is not printed: %s", match.subscription, error)
+                continue
+            for line in lines:
                 self._write(line)
         if not self._closed:
             sys.stdout.flush()
