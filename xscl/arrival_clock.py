@@ -72,6 +72,7 @@ class Agreement:
 
 
 OK = Agreement("ok")
+_LOGGED = 10  # changes that wait to be logged, at most
 _READS = 8  # of both clocks, at most, until they belong together
 
 
@@ -93,6 +94,7 @@ class ArrivalClock:
         self._offset = self._anchor - self._anchored  # of the wall clock, when it was last stepped
         self._stepped = self._anchored  # when that was
         self._agreement = OK
+        self._changes: list[str] = []  # to be logged
 
     def now(self) -> int:
         """Return the time; it is never less than before."""
@@ -107,10 +109,17 @@ class ArrivalClock:
             return self._last
 
     def agreement(self) -> Agreement:
-        """Compare the wall clock with this clock now."""
+        """Compare the wall clock with this clock now, and log what has changed since the last call.
+
+        Only this writes to the log: whoever stamps documents must not wait for it.
+        """
         with self._mutex:
             self._now()
-            return self._agreement
+            found, changes = self._agreement, self._changes
+            self._changes = []
+        for change in changes:
+            _log.warning(change)
+        return found
 
     def continue_after(self, last: int | None) -> None:
         """Continue after the newest arrival of an earlier process, if it is at most a day ahead.
@@ -121,16 +130,15 @@ class ArrivalClock:
             return
         with self._mutex:
             ahead = last - self._now()
-            if ahead > FURTHEST:
-                _log.warning(
-                    "the spool has arrivals %s ahead of the clock of this machine: that was wrong"
-                    " then, or is now; documents without a time are stamped by it all the same,"
-                    " and may be late",
-                    _length(ahead),
-                )
-            elif ahead > 0:
+            if 0 < ahead <= FURTHEST:
                 self._anchor, self._anchored, self._slow = last, self._steady(), True
                 self._last = last
+        if ahead > FURTHEST:
+            _log.warning(
+                "the spool has arrivals %s ahead of the clock of this machine, which was wrong then"
+                " or is now; documents without a time are stamped by it, and may be late",
+                _length(ahead),
+            )
 
     def _now(self) -> int:
         wall, steady = self._read()
@@ -186,26 +194,24 @@ class ArrivalClock:
         return self._anchor
 
     def _agree(self, found: Agreement) -> None:
-        """Note how the clocks agree, and log what has changed."""
+        """Note how the clocks agree, and what has changed."""
         before, self._agreement = self._agreement, found
         if found.state == before.state:
             return
         match found.state:
             case "ok":
-                _log.warning("the wall clock is followed again")
+                change = "the wall clock is followed again"
             case "stepped":
-                _log.warning(
-                    "the wall clock has jumped by %s against the monotonic clock and is not"
-                    " followed; %s",
-                    _length(found.ahead),
-                    _way_back(found.ahead, self._last),
+                change = (
+                    f"the wall clock has jumped by {_length(found.ahead)} against the monotonic"
+                    f" clock and is not followed; {_way_back(found.ahead, self._last)}"
                 )
             case "slowed":
-                _log.warning(
-                    "the wall clock was set back by %s: arrivals are counted at half speed until"
-                    " it has caught up",
-                    _length(-found.ahead),
+                change = (
+                    f"the wall clock was set back by {_length(-found.ahead)}: arrivals are counted"
+                    " at half speed until it has caught up"
                 )
+        self._changes = [*self._changes, change][-_LOGGED:]
 
 
 def way_back(state: str, seconds: float, now: int) -> str:

@@ -83,7 +83,7 @@ def test_a_step_and_back_leaves_no_trace(step: int, caplog: pytest.LogCaptureFix
         assert machine.clock.now() == before + MINUTE
         machine.jumps(-step)
         machine.passes(MINUTE)
-    assert (machine.ahead, machine.state) == (0, "ok")
+        assert (machine.ahead, machine.state) == (0, "ok")
     first, last = (record.getMessage() for record in caplog.records)
     assert first.startswith("the wall clock has jumped by ")
     assert last == "the wall clock is followed again"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import httpx
@@ -13,13 +13,22 @@ import pytest
 from tests.xscl import scripted
 from tests.xscl.commandline import called
 from tests.xscl.scripted import DAY, reply, rss
-from tests.xscl.service.conftest import Running, eventually, ok, serving
+from tests.xscl.service.conftest import Running, ok, serving
+from tests.xscl.service.conftest import eventually as eventually_within
 from xscl.arrival_clock import ArrivalClock
 from xscl.followed import ticks
 from xscl.following import Fetching
 from xscl.home import Home
 
 HOUR = "1 h"
+WATCHDOG = 200.0
+
+
+def eventually(check: Callable[[], bool]) -> None:
+    """Return when something has become true; polls and batches wait for a busy machine."""
+    eventually_within(check, WATCHDOG)
+
+
 ITEM = "news//item[./title->y]"
 
 

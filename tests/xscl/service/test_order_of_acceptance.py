@@ -32,7 +32,7 @@ def text(client: int, number: int) -> bytes:
 
 
 def post(running: Running, client: int, failures: list[str]) -> None:
-    connection = http.client.HTTPConnection(urlsplit(running.address).netloc, timeout=60)
+    connection = http.client.HTTPConnection(urlsplit(running.address).netloc, timeout=200)
     for number in range(EACH):
         path = f"/v1/documents/S?id=c{client}-{number}"
         connection.request("POST", path, body=text(client, number))
