@@ -1,4 +1,4 @@
-"""Whether the consumer advances: segments wait, and none was committed for a while.
+"""Detection of a stalled consumer: segments wait, and none was committed for a while.
 
 It is asked without the engine's lock, which a push that takes long has.
 """
@@ -52,7 +52,7 @@ class ConsumerWatch:
             self._since = None
 
     def stall(self) -> Stall | None:
-        """Return how the consumer is stalled, None if it is not."""
+        """Return the stall of the consumer, None if it advances."""
         latest, now = self._latest(), self._clock()
         with self._mutex:
             if latest <= self._position:

@@ -66,7 +66,7 @@ class MatchReader:
     def read_within(
         self, numbers: set[int]
     ) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
-        """Return what `read` does, in the caller's `snapshot`."""
+        """Read composites and documents within the caller's `snapshot`."""
         documents = self._documents(numbers)
         composites = {n: of_document(document) for n, document in documents.items()}
         missing = sorted(numbers - composites.keys())

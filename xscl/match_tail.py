@@ -38,8 +38,8 @@ class MatchTail:
     """Follows the matches of subscriptions that are `mine`, from the engine's cursor `told` on.
 
     `listen` is called with pages of matches in the order of positions, `skipped` with how many were
-    left out. A match counts as told when `listen` has returned; each is told at least once, also
-    across restarts.
+    left out. The cursor passes a match when `listen` has returned, so delivery is at least once,
+    also across restarts.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class MatchTail:
             self._changed.notify_all()
 
     def has_read_all(self) -> bool:
-        """Return whether all matches that there are were listened to, or none will be any more."""
+        """Return True if the listener has had all kept matches, or the thread has ended."""
         return not self._thread.is_alive() or self._has_read(self._pages.position())
 
     def _has_read(self, position: int) -> bool:
@@ -111,7 +111,7 @@ class MatchTail:
                     self._changed.notify_all()
 
     def _is_over(self, *, at_rest: bool = False) -> bool:
-        """Return whether to end: `stop` was called, and all was read or its time is over."""
+        """Return True after `stop`, when all matches were read or its deadline has passed."""
         return self._end_by is not None and (at_rest or time.monotonic() > self._end_by)
 
     @property
@@ -152,7 +152,7 @@ class MatchTail:
             self._read_to = self._place[0]
 
     def _heard(self, matches: Sequence[Match]) -> bool:
-        """Return whether the listener has had matches; not if it was left in the midst of them."""
+        """Call the listener; return False if it failed because the service ends."""
         try:
             self._listen(matches)
         except Exception:

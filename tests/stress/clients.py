@@ -20,7 +20,7 @@ PATIENCE = 60.0
 
 @dataclass
 class Findings:
-    """What clients saw that must not be; from any thread."""
+    """Violations that clients saw; any thread may add one."""
 
     wrong: list[str] = field(default_factory=list)
     requests: int = 0
@@ -254,7 +254,7 @@ class Publisher(ThreadingHTTPServer):
         return f"127.0.0.1:{self.server_port}"
 
     def feed(self, path: str) -> bytes:
-        """Return a feed as it is now."""
+        """Return the current text of a feed."""
         with self._mutex:
             count = self._items[path] = self._items.get(path, 0) + 1
         items = "".join(

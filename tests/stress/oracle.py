@@ -1,4 +1,4 @@
-"""What a service must have afterwards, computed from what it acknowledged.
+"""The expected store: documents and matches, computed from acknowledged requests.
 
 Each poster has a stream and a subscription of its own, which joins documents of equal key. It sends
 one document after another, so the order of acceptance in its stream is known. Each match is printed

@@ -22,7 +22,7 @@ DRAINS = 300.0
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a run did and what was wrong; nothing, if all is well."""
+    """Counts and violations of one run; a clean run has none of the latter."""
 
     seed: int
     requests: int
@@ -47,7 +47,7 @@ def run(
     program: Sequence[str] = SERVE,
     stops_within: float = 5.0,
 ) -> Report:
-    """Let clients act on a new service for some seconds, and check what is left.
+    """Run clients against a new service for some seconds, and check the store afterwards.
 
     A service that fails ends the run early. SIGTERM has to end it within `stops_within` seconds.
     """
@@ -89,7 +89,7 @@ def run(
 
 
 def _begun(clients: Sequence[Client], publisher: Publisher) -> list[Poster]:
-    """Have clients made ready; return those whose outcome is known."""
+    """Prepare clients; return the posters, whose outcome is known."""
     for client in clients:
         if isinstance(client, Follower):
             client.publisher = publisher.address

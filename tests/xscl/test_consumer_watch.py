@@ -1,4 +1,4 @@
-"""Whether the consumer advances, by what was committed and what waits."""
+"""Detection of a stalled consumer, by committed and waiting segments."""
 
 from __future__ import annotations
 

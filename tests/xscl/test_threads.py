@@ -118,7 +118,7 @@ def test_all_can_read_while_another_thread_changes(tmp_path: Path, kept: str, qu
 
 
 def test_matches_read_late_are_those_of_their_push() -> None:
-    """What was pushed since changes nothing of them, whoever reads first."""
+    """Later pushes do not change the matches of an earlier one."""
     with xscl.Engine() as engine:
         engine.subscribe("pairs", PAIRS)
         engine.push([document(1)])
