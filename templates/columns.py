@@ -53,7 +53,7 @@ MOST = 1_000_000
 
 
 class TooManyRows(Exception):
-    """A join in memory would have more than `MOST` rows."""
+    """A join in memory would have more rows than its bound."""
 
 
 class Index:
@@ -69,13 +69,14 @@ class Index:
         counted: Column = last - first
         return counted
 
-    def rows(self, wanted: Column, *, most: bool = True) -> tuple[Column, Column]:
+    def rows(self, wanted: Column, *, most: int | None = MOST) -> tuple[Column, Column]:
         """Return all pairs of a place in `wanted` and a row that has the value there.
 
-        Raises TooManyRows, unless more than `MOST` of them are fine.
+        Raises:
+            TooManyRows: there are more than `most` of them; None: no bound.
         """
         first, last = self._bounds(wanted)
-        if most and (last - first).sum() > MOST:
+        if most is not None and (last - first).sum() > most:
             raise TooManyRows
         which, at = spread(first, last)
         return which, self._order[at]
@@ -142,8 +143,14 @@ def among(values: Column, present: Column) -> Column:
     return found
 
 
-def equal_rows(left: Sequence[Column], right: Sequence[Column]) -> tuple[Column, Column]:
-    """Return the pairs of a row of `left` and a row of `right` that are equal in all columns."""
+def equal_rows(
+    left: Sequence[Column], right: Sequence[Column], most: int = MOST
+) -> tuple[Column, Column]:
+    """Return the pairs of a row of `left` and a row of `right` that are equal in all columns.
+
+    Raises:
+        TooManyRows: there are more than `most` of them.
+    """
     size = len(left[0])
     codes, span = np.zeros(size + len(right[0]), dtype=np.int64), 1
     for one, other in zip(left, right, strict=True):
@@ -151,7 +158,7 @@ def equal_rows(left: Sequence[Column], right: Sequence[Column]) -> tuple[Column,
         if span * width >= MOST_CODES:
             codes, span = _placed(codes)
         codes, span = codes * width + values, span * width
-    return Index(codes[size:]).rows(codes[:size])
+    return Index(codes[size:]).rows(codes[:size], most=most)
 
 
 MOST_CODES = 1 << 62

@@ -159,13 +159,20 @@ class Kept:
         usable = np.flatnonzero(among(self._rows["pair"][rows], distinct(pairs)))
         which, rows = which[usable], rows[usable]
         there = Index(both(which, self._rows["pair"][rows].astype(np.int64)))
-        place, found = there.rows(both(np.searchsorted(every, keys), pairs), most=False)
+        place, found = there.rows(both(np.searchsorted(every, keys), pairs), most=None)
         return place, rows[found]
 
     def of_documents(self, docs: Column) -> Column:
         """Return the rows of some documents, each of which is named once."""
         _, slots = self._by_doc.rows(docs, docs)
         return _within(self._documents["end"], slots)[1]
+
+    def ranks(self, docs: Column) -> Column:
+        """Return the place in the order of arrival of some documents that have rows; else -1."""
+        found = np.full(len(docs), -1, np.int64)
+        which, slots = self._by_doc.rows(docs, docs)
+        found[which] = self._documents["rank"][slots]
+        return found
 
     def rows(self, rows: Column, names: tuple[str, ...]) -> Columns:
         """Return some columns of some rows: those of `state.binding` and `state.times`."""

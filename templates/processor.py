@@ -7,7 +7,7 @@ document can meet.  The caller owns the connection and the transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,10 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from templates.bounded_answers import BoundedAnswers
 from templates.columns import (
     Column,
     Columns,
     TooManyRows,
+    among,
     chosen,
     columns_of,
     distinct,
@@ -36,7 +38,8 @@ from templates.members import Members
 from templates.queries import Base, over_base, over_batch, over_views
 from templates.registry import Registry, r_t
 from templates.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
-from templates.valuejoins import Pass
+from templates.result_bound import RESULTS, Cut, bounded
+from templates.valuejoins import Dense, HeavyBatch, Pass, times_of
 from templates.values import Hash, Values, keys_of
 from templates.viewcache import ViewCache
 from templates.views import BACKWARD, FORWARD, JOINS, Views, make_several, written_order
@@ -44,6 +47,10 @@ from templates.views import BACKWARD, FORWARD, JOINS, Views, make_several, writt
 FEW_ROWS = 32_768
 """Value joins of a batch, and bindings of filters, up to which templates are joined in memory."""
 
+SHOWN = 1_000_000
+"""Rows of R_vj of one push that can be read afterwards; the evaluation has no such bound."""
+
+Apart: TypeAlias = Callable[[Column, Column], Column]
 _Touched: TypeAlias = "tuple[Members, Columns]"
 
 FOUND = pa.schema(
@@ -80,7 +87,8 @@ class Processor:
     With `views` the queries run over R_vj, made from R_L and R_R (Algorithm 4),
     without over R_bin and R_doc (Algorithm 1); the results are the same.
     `budget` is how many bytes of the join state may be in memory; None: all of it.
-    `lender` is that of the connection, if somebody else lends there, too.
+    `lender` is that of the connection, if somebody else lends there, too.  `most` answers
+    of a join and an arriving document stay at most (`result_bound`).
     """
 
     def __init__(
@@ -92,8 +100,10 @@ class Processor:
         hashed: Hash = keys_of,
         budget: int | None = None,
         lender: Lender | None = None,
+        most: int = RESULTS,
     ) -> None:
         self._budget = budget
+        self._bounded = BoundedAnswers(self.ranks, self._bindings_of, most)
         self._connection = connection
         self.lender = Lender(connection) if lender is None else lender
         self._registry = registry
@@ -103,6 +113,7 @@ class Processor:
         self._loaded: ViewCache | None = None
         self._leaving: Leaving | None = None  # made when it is next asked for
         connection.execute("RESET disabled_optimizers")  # which a failure may have left set
+        self._apart: Apart | None = None
         self._latest: int | None = None  # time of the latest document that was joined
         ((newest,),) = connection.execute("SELECT max(doc) FROM state.times").fetchall()
         self._newest: int = newest or 0  # whose times are kept, by its number
@@ -130,12 +141,14 @@ class Processor:
 
     # -- One batch -------------------------------------------------------------------------
 
-    def join(self, witnesses: Witnesses) -> pa.Table:
-        """Store a batch and return what it completes: qid, doc1, doc2, nodes (see FOUND).
+    def join(self, witnesses: Witnesses, apart: Apart | None = None) -> tuple[pa.Table, list[Cut]]:
+        """Store a batch; return what it completes (qid, doc1, doc2, nodes: FOUND) and what is cut.
 
         `nodes` are the bindings of the template's output nodes in its order;
         rows are distinct.  doc1 and doc2 are the same for a join of one side.
+        `apart` says which pairs of documents may be joined; None: all.
         """
+        self._apart = apart
         if self._loaded is not None:
             self._loaded.trim()
         values = witnesses.values
@@ -144,6 +157,7 @@ class Processor:
         self._lend_batch(bindings, witnesses.times)
         self._store(bindings, witnesses.times)
         self.out = {}
+        self._bounded.begin()
         self._filter(bindings)
         self._made = {}
         if self._views:
@@ -154,7 +168,8 @@ class Processor:
             self._join_over_base(witnesses.times)
         if witnesses.times.num_rows:
             self._latest = max(pc.max(witnesses.times["ts"]).as_py(), self._latest or -INFINITE)
-        return self._found()
+        found, cuts = bounded(self._found(), self.ranks, self._bounded.most)
+        return found, list(dict.fromkeys([*cuts, *self._bounded.cuts]))
 
     def keep(self, witnesses: Witnesses) -> None:
         """Put witnesses of earlier documents into the join state, in place of what is there.
@@ -232,9 +247,13 @@ class Processor:
             if not len(rows["qid"]):
                 continue
             number, graph = members.template.number, members.template.graph
+            valued = _valued(bindings)
+            rows = self._bounded.filtered(graph, rows, valued, partial(self._take_columns, number))
+            if not len(rows["qid"]):
+                continue
             if bindings.num_rows <= FEW_ROWS:
                 with suppress(TooManyRows):  # then the database does it
-                    found = filtered(graph, Touched(rows), _valued(bindings))
+                    found = filtered(graph, Touched(rows), valued)
                     self._take(number, pa.table(dict(found)))
                     continue
             self._evaluate(number, over_batch(graph, self._lend_touched(number, rows)))
@@ -246,17 +265,55 @@ class Processor:
         """
         if not usable.any():
             return
+        filtered_out = dict(self.out)
         first = pc.min(times["doc"]).as_py()
-        for views in [FORWARD, BACKWARD] if self._looks_back(times) else [FORWARD]:
-            back = views is BACKWARD
-            asked = self._registry.joined(LEFT if back else RIGHT)[bindings["pair"]] > 0
-            batch = chosen(bindings, np.flatnonzero(usable & asked))
-            half = Pass(self._kept, self._registry.bounds(), columns_of(times), back, first)
-            self._made[views] = []
-            for joins in half.joins(batch, partial(self._registry.firing.driving, back=back)):
-                self._made[views].append(joins)
-                if len(joins["docs"]):
-                    self._answer(views, joins)
+        passes = [FORWARD, BACKWARD] if self._looks_back(times) else [FORWARD]
+        try:
+            for views in passes:
+                self._join_pass(views, bindings, usable, times, first)
+        except HeavyBatch:  # both documents of a pair are joined when the later one comes
+            self.out = filtered_out
+            self._made = {}
+            for doc in distinct(bindings["doc"][usable]).tolist():
+                of_one = usable & (bindings["doc"] == doc)
+                for views in (FORWARD, BACKWARD):
+                    self._join_pass(views, bindings, of_one, times, doc, older=True)
+
+    def _join_pass(
+        self,
+        views: Views,
+        bindings: Columns,
+        usable: Column,
+        times: pa.Table,
+        first: int,
+        *,
+        older: bool = False,
+    ) -> None:
+        back = views is BACKWARD
+        asked = self._registry.joined(LEFT if back else RIGHT)[bindings["pair"]] > 0
+        batch = chosen(bindings, np.flatnonzero(usable & asked))
+        bounds, columns = self._registry.bounds(), columns_of(times)
+        half = Pass(self._kept, bounds, columns, back, first, self, older)
+        shown = self._made.setdefault(views, [])
+        size = sum(len(one["docs"]) for one in shown)
+        for joins in half.joins(batch, partial(self._registry.firing.driving, back=back)):
+            if isinstance(joins, Dense):
+                self._answer_dense(joins)
+                continue
+            joins = self._joinable(joins)
+            size += len(joins["docs"])
+            if size <= SHOWN:
+                shown.append(joins)
+            if len(joins["docs"]):
+                self._answer(views, joins)
+
+    def _joinable(self, joins: Columns) -> Columns:
+        """Return R_vj without the documents that may not be joined."""
+        if self._apart is None or not len(joins["docs"]):
+            return joins
+        docs, place = np.unique(joins["docs"], return_inverse=True)
+        apart = self._apart(docs >> 31, docs & _LOWER)
+        return joins if apart.all() else chosen(joins, apart[place])
 
     def _looks_back(self, times: pa.Table) -> bool:
         """Whether a document of the batch can be the earlier side of something kept before."""
@@ -279,10 +336,77 @@ class Processor:
         present = distinct(joins["pairs"])
         touched = [(members, members.registered.touched(present)) for members in live]
         touched = [(members, rows) for members, rows in touched if len(rows["qid"])]
+        touched = self._answer_hot(joins, others, touched)
         if not touched:
             return
         if len(joins["docs"]) > FEW_ROWS or not self._answer_in_memory(joins, others, touched):
             self._answer_in_database(views, joins, others, touched)
+
+    def _answer_hot(
+        self, joins: Columns, others: Columns | None, touched: Sequence[_Touched]
+    ) -> list[_Touched]:
+        """Evaluate the rows of R_T that may exceed the bound of results; return the other ones."""
+        equalities = max((len(m.template.graph.equalities) for m, _ in touched), default=0)
+        rest = max((len(m.template.graph.pairs) for m, _ in touched if m.others), default=0)
+        if not touched or not self._bounded.may_exceed(joins, others, equalities, rest):
+            return list(touched)
+        left = []
+        for members, rows in touched:
+            take = partial(self._take_columns, members.template.number)
+            graph = members.template.graph
+            remaining = self._bounded.answer(graph, rows, joins, others, take)
+            if len(remaining["qid"]):
+                left.append((members, remaining))
+        return left
+
+    def _answer_dense(self, dense: Dense) -> None:
+        """Evaluate the templates over two documents of which no R_vj was made."""
+        times = self._times_of(dense.left, dense.right)
+        if times is None:
+            return
+        docs = dense.left, dense.right
+        if self._apart is not None and not self._apart(*np.array(docs)[:, None]).all():
+            return
+        for members in self._registry.firing.reached(_ends(dense.edges), two_sided=True):
+            graph = members.template.graph
+            rows = members.registered.any_of(dense.edges)
+            for found in self._bounded.dense(graph, rows, docs, times):
+                self._take_columns(members.template.number, found)
+
+    def _times_of(self, left: int, right: int) -> Columns | None:
+        """Return gap, lead and age of two documents; None: they are versions of one."""
+        rows = self._kept.of_documents(distinct(np.array([left, right])))
+        known = self._kept.rows(rows, ("doc", "start", "ts", "clock", "rank", "base"))
+        one, other = (chosen(known, np.flatnonzero(known["doc"] == d)[:1]) for d in (left, right))
+        if one["base"][0] == other["base"][0]:
+            return None
+        gap, lead, age = times_of(one, other)
+        return {"gap": gap, "lead": lead, "age": age}
+
+    def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
+        """Return which value joins want neither a partner nor an older one (`valuejoins.Stops`)."""
+        rank, other = self.ranks(np.array([newcomer, partner])).tolist()
+        gone = np.zeros(len(edges), np.bool_)
+        if not self._bounded.newest or other > rank:
+            return gone
+        gone[:] = True
+        for members in self._registry.firing.reached(_ends(edges), two_sided=True):
+            for place, _ in enumerate(members.template.graph.equalities):
+                which, rows = members.registered.having(place, edges)
+                qids = members.registered.column("qid", rows).tolist()
+                for at, qid in zip(which.tolist(), qids, strict=True):
+                    gone[at] &= (other, partner) < self._bounded.newest.oldest(qid, rank)
+        return gone
+
+    def ranks(self, docs: Column) -> Column:
+        """Return the places in the order of arrival of documents of the batch or that are kept."""
+        times = columns_of(self._batch[1])
+        here = among(docs, times["doc"])
+        found = np.full(len(docs), -1, np.int64)
+        found[here] = times["rank"][np.searchsorted(times["doc"], docs[here])]
+        if not here.all():
+            found[~here] = self._kept.ranks(docs[~here])
+        return found
 
     def _bindings_of(self, docs: Column) -> Columns:
         """Return all bindings of some documents."""
@@ -355,6 +479,9 @@ class Processor:
     def _evaluate(self, template: int, query: str) -> None:
         columns = self._connection.execute(query).fetchnumpy()
         self._take(template, pa.table({name: np.asarray(c) for name, c in columns.items()}))
+
+    def _take_columns(self, template: int, columns: Columns) -> None:
+        self._take(template, pa.table(dict(columns)))
 
     def _take(self, template: int, rows: pa.Table) -> None:
         if rows.num_rows:
@@ -487,6 +614,12 @@ def _valued(bindings: pa.Table) -> Columns:
     return {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
 
 
+def _ends(edges: Column) -> set[int]:
+    """Return the pairs of variables of some value joins (`both`)."""
+    return set(distinct(np.concatenate((edges >> 31, edges & _LOWER))).tolist())
+
+
+_LOWER = (1 << 31) - 1
 _NO_JOINS = JOINS.empty_table()
 
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from templates.columns import Column, Columns, Growing, among
+from templates.columns import Column, Columns, Growing, among, distinct
 from templates.joingraph import JoinGraph
 from templates.runs import Runs
 
@@ -62,6 +62,15 @@ class Registered:
             rows = rows[among(self._rows[name][rows], present)]
         rows.sort()
         return {name: self._rows[name][rows] for name in self.names}
+
+    def any_of(self, present: Column) -> Columns:
+        """Return the rows some value join of which is among some, sorted and distinct."""
+        rows = distinct(np.concatenate([self.having(at, present)[1] for at in self._places]))
+        return {name: self._rows[name][rows] for name in self.names}
+
+    @property
+    def _places(self) -> range:
+        return range(len(self._asked))
 
     def having(self, place: int, present: Column) -> tuple[Column, Column]:
         """Return the places of `present`, each with a row one of whose value joins it is."""

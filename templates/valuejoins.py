@@ -9,12 +9,18 @@ all of them with one another, and hardly a query asks for that alone.  So of
 each row of R_T only the *driving* value join is made from the slices, that
 whose slices are smallest; the others are made between the documents that some
 driving one has brought together.
+
+A *heavy* document has more than `PART` driving value joins.  It is joined alone (`HeavyBatch`),
+with its partners from the newest to the oldest, a part at a time, so that what is bounded to the
+newest ones (`Stops`) never makes the others.  Two documents that alone have more than `PART` are
+*dense*: their R_vj is not made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -37,6 +43,29 @@ _LOWER = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
+class Dense:
+    """Two documents with too many value joins to make, and which pairs of variables have some."""
+
+    left: int
+    right: int
+    edges: Column
+
+
+class HeavyBatch(Exception):
+    """A batch of several documents has a heavy one: its documents are to be joined one by one."""
+
+
+class Stops(Protocol):
+    """Which partners of a newcomer are still wanted."""
+
+    def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
+        """Return for each of some value joins whether no row of R_T that has it wants a partner.
+
+        Nor any that arrived before that partner.
+        """
+
+
+@dataclass(frozen=True, slots=True)
 class Bounds:
     """What no registered join exceeds: its window, how long it keeps, and its direction."""
 
@@ -51,7 +80,7 @@ class Pass:
 
     `back`: the batch is the left side, and the right one what was kept before
     the document `first`; else the batch is the right side, and the left one
-    all that is kept, the batch included.
+    all that is kept, the batch included.  `older`: only what was kept before `first`, there too.
     """
 
     kept: Kept
@@ -59,10 +88,12 @@ class Pass:
     times: Columns
     back: bool
     first: int
+    stops: Stops
+    older: bool = False
 
     def joins(
         self, batch: Columns, driving: Callable[[Mapping[int, int]], Driving]
-    ) -> Iterator[Columns]:
+    ) -> Iterator[Columns | Dense]:
         """Yield R_vj in parts: all rows between two documents are in one.
 
         `driving` says which value joins drive, given what the pairs of variables of the batch
@@ -82,7 +113,7 @@ class Pass:
         if len(driven.edges):
             yield from self._driven(batch, driven)
 
-    def _driven(self, batch: Columns, driven: Driving) -> Iterator[Columns]:
+    def _driven(self, batch: Columns, driven: Driving) -> Iterator[Columns | Dense]:
         """Yield R_vj in parts, given the value joins that drive."""
         drives = np.flatnonzero(among(batch["pair"], distinct(self._sides(driven.edges)[0])))
         asked = np.stack((batch["key"][drives], batch["pair"][drives].astype(np.uint64)))
@@ -94,14 +125,67 @@ class Pass:
             (len(batch["key"]), 2), dtype=np.int64
         )  # of `rows`, for each of the batch
         slices[drives] = np.stack((np.append(0, ends[:-1]), ends), axis=1)[places.ravel()]
-        for part in _parts(batch["doc"], slices[:, 1] - slices[:, 0]):
-            ours = chosen(batch, part)
-            at, found = spread(*slices[part].T)
-            joins = self._made(ours, at, rows[found])
-            if not len(joins["docs"]):
-                continue
+        expected = slices[:, 1] - slices[:, 0]
+        heavy = _heavy(batch["doc"], expected)
+        if len(heavy):
+            if batch["doc"].min() < batch["doc"].max() or not (self.back or self.older):
+                raise HeavyBatch
+            yield from self._newest_first(batch, slices, rows, driven)
+            return
+        for part in _parts(batch["doc"], expected):
+            yield from self._part(chosen(batch, part), slices[part], rows, driven)
+
+    def _part(
+        self, ours: Columns, slices: Column, rows: Column, driven: Driving
+    ) -> Iterator[Columns]:
+        """Yield R_vj of some rows of the batch, each with the kept rows of its slice."""
+        at, found = spread(*slices.T)
+        joins = self._made(ours, at, rows[found])
+        if len(joins["docs"]):
             besides = self._besides(ours, joins, driven)
             yield together((joins, chosen(besides, ~among(besides["pairs"], driven.edges))))
+
+    def _newest_first(
+        self, ours: Columns, slices: Column, rows: Column, driven: Driving
+    ) -> Iterator[Columns | Dense]:
+        """Yield R_vj of one heavy document, its newest partners first, as long as they are wanted.
+
+        Rows of the document with the same slice are counted, not repeated, until a part is made.
+        """
+        doc = int(ours["doc"][0])
+        distinct_slices, first, times = np.unique(
+            slices, axis=0, return_index=True, return_counts=True
+        )
+        which, at = spread(*distinct_slices.T)
+        kept = self.kept.rows(rows[at], ("doc", "rank", "pair"))
+        older = kept["doc"] < self.first
+        which, at, kept = which[older], at[older], chosen(kept, older)
+        near = ours["pair"][first][which].astype(np.int64)
+        far = kept["pair"].astype(np.int64)
+        edges = both(near, far) if self.back else both(far, near)
+        partners, inverse = np.unique(kept["doc"], return_inverse=True)
+        ranks = np.empty(len(partners), np.int64)
+        ranks[inverse] = kept["rank"]
+        expected = np.bincount(inverse, times[which], len(partners)).astype(np.int64)
+        order = np.lexsort((partners, ranks))[::-1]
+        place = np.empty(len(order), np.int64)
+        place[order] = np.arange(len(order))  # of each partner among the newest
+        place = place[inverse]
+        for part in _cut(expected[order]):
+            here = np.flatnonzero((place >= part[0]) & (place <= part[-1]))
+            newest = int(partners[order[part[0]]])
+            present = distinct(edges[here])
+            gone = present[self.stops.exhausted(doc, newest, present)]
+            here = here[~among(edges[here], gone)]
+            if not len(here):
+                continue
+            if expected[order[part]].sum() > PART and len(part) == 1:
+                yield Dense(*((doc, newest) if self.back else (newest, doc)), distinct(edges[here]))
+                continue
+            wanted = np.zeros(len(rows), np.bool_)
+            wanted[at[here]] = True
+            before = np.append(0, np.cumsum(wanted))
+            yield from self._part(ours, before[slices], rows[wanted], driven)
 
     def _slices(self, keys: Column, near: Column, driven: Column) -> tuple[Column, Column]:
         """Return all places of `keys` and `near`, each with a kept row that these drive to.
@@ -152,9 +236,9 @@ class Pass:
         there = _code(docs, kept["doc"], keys, kept["key"])
         made = []
         for part in _cut(ours_by_doc.counts(near)):
-            place, which = ours_by_doc.rows(near[part], most=False)
+            place, which = ours_by_doc.rows(near[part], most=None)
             asked = _code(docs, far[part][place], keys, batch["key"][ours[which]])
-            found, at = Index(asked).rows(there, most=False)
+            found, at = Index(asked).rows(there, most=None)
             made.append(self._made(batch, ours[which[at]], rows[found]))
         return together(made)
 
@@ -172,12 +256,12 @@ class Pass:
         at = np.searchsorted(self.times["doc"], batch["doc"][which])
         near, far = chosen({n: self.times[n] for n in TIMES}, at), self.kept.rows(rows, TIMES)
         one, other = (near, far) if self.back else (far, near)
-        gap, lead, age = _times(one, other)
+        gap, lead, age = times_of(one, other)
         wanted = (one["base"] != other["base"]) & (abs(gap) <= self.bounds.window)
         wanted &= age <= self.bounds.keep
         if self.bounds.forward_only:
             wanted &= lead > 0
-        if self.back:
+        if self.back or self.older:
             wanted &= self.kept.rows(rows, ("doc",))["doc"] < self.first
         which, rows = which[wanted], rows[wanted]
         near, far = chosen({n: batch[n] for n in ROW}, which), self.kept.rows(rows, ROW)
@@ -202,7 +286,7 @@ class Pass:
         return joins
 
 
-def _times(one: Columns, other: Columns) -> tuple[Column, Column, Column]:
+def times_of(one: Columns, other: Columns) -> tuple[Column, Column, Column]:
     """Return gap, lead and age of documents: see `views.JOINS`."""
     forth, back = other["clock"] - one["ts"], one["clock"] - other["ts"]
     before, after = one["rank"] < other["rank"], one["rank"] > other["rank"]
@@ -216,6 +300,15 @@ def _code(ones: Column, one: Column, others: Column, other: Column) -> Column:
     They have to be among them: another would have the number of its neighbour.
     """
     return np.searchsorted(ones, one) * len(others) + np.searchsorted(others, other)
+
+
+def _heavy(docs: Column, expected: Column) -> Column:
+    """Return the documents of which more than `PART` value joins are expected, in order."""
+    if expected.sum() <= PART:
+        return docs[:0]
+    numbers, place = np.unique(docs, return_inverse=True)
+    found: Column = numbers[np.bincount(place, expected) > PART]
+    return found
 
 
 def _cut(expected: Column) -> list[Column]:

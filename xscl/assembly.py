@@ -18,11 +18,13 @@ import pyarrow as pa
 
 from templates.processor import Processor, Pushed
 from templates.registry import Registry
+from templates.result_bound import RESULTS
 from templates.viewcache import a_quarter
 from xscl.collector import paused, settle, unsettle
 from xscl.compile import compile_query
 from xscl.composites import Composite, Composites
 from xscl.compositestreams import CompositeStreams
+from xscl.cuts import Cuts
 from xscl.documents import Documents, Origin, Stored
 from xscl.errors import StoreError
 from xscl.forgetting import Forgetting
@@ -65,7 +67,9 @@ class Assembly:
         retention: Retention | None = None,
         workers: int = 0,
         kept_memory: int | None = None,
+        result_bound: int = RESULTS,
     ) -> None:
+        self._result_bound = result_bound
         self._kept_memory = a_quarter() if kept_memory is None else kept_memory
         self._store = Store(path)
         self._workers = Workers(workers)
@@ -101,6 +105,7 @@ class Assembly:
             views=self._views,
             budget=self._kept_memory,
             lender=self._store.lender,
+            most=self._result_bound,
         )
         self._documents = Documents(self._store)
         self._composites = Composites(self._store, self._documents)
@@ -126,6 +131,7 @@ class Assembly:
             self._publish,
             self._streams.schema,
             self._image,
+            Cuts(self._store, self._documents.stored, self._result_bound),
         )
         self._forgetting = Forgetting(
             self._store,

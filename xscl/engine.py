@@ -27,4 +27,6 @@ class Engine(Reading):
     has a copy of the automaton, which is some kilobytes for each subscription.
     `kept_memory` is how many bytes of the state that joins meet are in memory at most: the rest
     is read from the store when it is met.  A quarter of the machine's memory, if not said.
+    `result_bound` is how many results an arriving document has with one join at most, the newest
+    partners first; it belongs to a store as its queries do, so open it with the same one.
     """

@@ -33,6 +33,7 @@ from templates.processor import Processor
 from templates.registry import Placed, Registry
 from templates.relations import Pair
 from xscl.composites import Composite, Composites, composite_of
+from xscl.cuts import Cuts, Stopped
 from xscl.documents import LEVELS, Documents
 from xscl.findings import Findings
 from xscl.operators.attributes import Attributes
@@ -88,7 +89,9 @@ class Network:
         publish: Callable[[Sequence[Published]], None],
         schema: Callable[[str], Schema | None],
         image: Image,
+        cuts: Cuts,
     ) -> None:
+        self.cuts = cuts
         self._registry = registry
         self._documents = documents
         self._composites = composites
@@ -118,6 +121,7 @@ class Network:
             self.core.clock,
             registry.kept,
             self._findings.take,
+            cuts.note,
         )
         self.planner = Planner(plan, registry, number, lateness)
         self.relational = Relational(
@@ -149,7 +153,7 @@ class Network:
             "refine": lambda plan, wanted, number: Refine(
                 wanted, number, tree, self._documents.read, plan.batch, plan.clock
             ),
-            "attributes": lambda plan, wanted, number: Attributes(wanted, number, tree),
+            "attributes": lambda plan, wanted, number: Attributes(wanted, number, tree, self.cuts),
             "collect": lambda plan, wanted, number: Collect(wanted, number),
             "record": lambda plan, wanted, number: Record(wanted, number, self._records),
         }
@@ -250,6 +254,7 @@ class Network:
         return self._drop(pairs)
 
     def _drop(self, pairs: tuple[int, ...]) -> tuple[int, ...]:
+        self.cuts.keep(self._registry.__contains__)
         for pair in pairs:
             self.automaton.remove(pair)
             self._leaves.remove(pair)
@@ -266,6 +271,12 @@ class Network:
         if planned is not None:
             return [one.qid for one in planned.placed]
         return [subscription.qid] if subscription.template else []
+
+    def stopped(self, subscription: Subscription) -> Stopped | None:
+        """Return where the bound of results has stopped a subscription, None if nowhere."""
+        return self.cuts.of(
+            self.qids(subscription), subscription.since, ordered=subscription.ordered
+        )
 
     def numbers(self, subscription: Subscription) -> list[int]:
         """Return the numbers of the streams of composites that a subscription uses."""

@@ -120,6 +120,7 @@ class Pushing(Assembly):
         self._forgetting.keep(self._accepted, touched)
         self._accepted.clear()
         self._store_late()
+        self._network.cuts.save()
         self._pushes += 1
         waits = self._network.ordered and not self._pushes % FORGOTTEN_AFTER
         freed = self._processor.evict(self._documents.clock) or waits

@@ -8,6 +8,7 @@ from contextlib import closing
 
 from xscl import history
 from xscl.collector import paused
+from xscl.cuts import Stopped
 from xscl.errors import Stopping, TooLong, XsclError
 from xscl.history import Trial, beginning, past
 from xscl.matches import Matches
@@ -260,6 +261,11 @@ class Subscribing(Pushing):
     def subscription(self, name: str) -> Subscription | None:
         """Return the subscription of a name, None if there is none; waits for nobody."""
         return self._subscriptions.get(name)
+
+    def stopped(self, name: str) -> Stopped | None:
+        """Return at which documents the bound of results has stopped a subscription, if at any."""
+        with self._lock:
+            return self._network.stopped(self._subscriptions[name])
 
     def knows_stream(self, name: str) -> bool:
         """Return whether a stream is declared or published; waits for nobody, like the next."""

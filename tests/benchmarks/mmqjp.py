@@ -158,12 +158,12 @@ class Shared:
         self.processor = Processor(self.connection, self.registry, views=views)
         self.processor.join(witnesses(schema, LEFT, D1, pairs))
         self._second = witnesses(schema, RIGHT, D2, pairs)
-        self.rows = self.processor.join(Witnesses(*_nothing()))
+        self.rows, _ = self.processor.join(Witnesses(*_nothing()))
         self.connection.execute("BEGIN TRANSACTION")
 
     def join(self) -> None:
         """Join d2: Algorithm 4 from the witnesses to the rows of all templates."""
-        self.rows = self.processor.join(self._second)
+        self.rows, _ = self.processor.join(self._second)
 
     def fan_out(self) -> list[Found]:
         """Return the rows expanded to the queries that share them."""

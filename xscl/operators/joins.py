@@ -9,9 +9,10 @@ round's results that some operator joins again is the next round's batch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -20,11 +21,15 @@ from cep_core.events import VALUES as VALUES_AT
 from cep_core.events import Row
 from cep_core.mop import MOp, Operator, Wanted
 from cep_core.runtime import Batch, Clock
-from templates.columns import Column
+from templates.columns import Column, steps
 from templates.processor import Processor
 from templates.relations import VALUES, Witnesses
+from templates.result_bound import Cut
 from xscl.composites import Composite, Composites, joined
 from xscl.operators.leaves import Leaves
+
+AT_ONCE = 100_000
+"""Results that are made into composites at once; the rest waits as columns."""
 
 
 class JoinDefinition(NamedTuple):
@@ -128,6 +133,7 @@ class Joins:
         clock: Clock,
         kept: Callable[[Column], Column],
         found: Callable[[pa.Table], None],
+        cut: Callable[[Sequence[Cut]], None],
     ) -> None:
         self.templates: dict[TemplateJoin, None] = {}
         self.documents: set[int] = set()  # that something was found in, since the last look
@@ -139,6 +145,7 @@ class Joins:
         self._batch = batch
         self._clock = clock
         self._found = found
+        self._cut = cut
         self._witnesses: list[Witnesses] = []
         self._again: list[tuple[int, int, Composite]] = []
 
@@ -173,9 +180,8 @@ class Joins:
             batch.append(self._leaves.witnesses(self._again))
         self._witnesses, self._again = [], []
         witnesses = _united(batch)
-        found = self._processor.join(witnesses)
-        if found.num_rows and self._leaves:
-            found = self._apart(found)
+        found, cuts = self._processor.join(witnesses, self._are_apart if self._leaves else None)
+        self._cut(cuts)
         kept = self._kept(witnesses.bindings["pair"].to_numpy())
         columns = (witnesses.bindings["doc"].filter(pa.array(kept)), found["doc1"], found["doc2"])
         self.documents.update(doc for column in columns for doc in pc.unique(column).to_pylist())
@@ -183,21 +189,38 @@ class Joins:
         if found.num_rows:
             self._hand_on(found)
 
-    def _apart(self, found: pa.Table) -> pa.Table:
-        """Return results without those in which a document (or versions of it) occurs twice."""
-        ones, others = found["doc1"].to_pylist(), found["doc2"].to_pylist()
-        parts = self._composites.of({*ones, *others})
-        kept = [
-            one == other or not set(parts[one].bases) & set(parts[other].bases)
-            for one, other in zip(ones, others, strict=True)
-        ]
-        return found.filter(pa.array(kept, pa.bool_()))
+    def _are_apart(self, ones: Column, others: Column) -> Column:
+        """Return which pairs of documents or composites have no document in common."""
+        left, right = ones.tolist(), others.tolist()
+        parts = self._composites.of({*left, *right})
+        apart = (
+            set(parts[one].bases).isdisjoint(parts[other].bases)
+            for one, other in zip(left, right, strict=True)
+        )
+        return np.fromiter(apart, np.bool_, len(left))
 
     def _hand_on(self, found: pa.Table) -> None:
         read = {qid: mop for mop in self.templates for qid in mop.read()}
         if not read:
             return
         rows = found.filter(pc.is_in(found["qid"], pa.array(list(read), pa.int32())))
+        for part in self._by_newcomer(rows):
+            self._hand_on_part(part, read)
+
+    def _by_newcomer(self, rows: pa.Table) -> Iterator[pa.Table]:
+        """Yield results in parts of about `AT_ONCE`, by the arrival of their newest documents."""
+        if rows.num_rows <= AT_ONCE:
+            yield rows
+            return
+        docs = (rows["doc1"].to_numpy(), rows["doc2"].to_numpy())
+        rank = np.maximum(*(self._processor.ranks(one) for one in docs))
+        order = np.argsort(rank, kind="stable")
+        first = steps(rank[order])
+        cuts = first[np.flatnonzero(np.diff(first // AT_ONCE)) + 1]
+        for part in np.split(order, cuts):
+            yield rows.take(pa.array(part))
+
+    def _hand_on_part(self, rows: pa.Table, read: Mapping[int, TemplateJoin]) -> None:
         grouped: dict[tuple[TemplateJoin, int, int, tuple[int, ...]], list[int]] = {}
         for qid, one, other, nodes in zip(*(c.to_pylist() for c in rows.columns), strict=True):
             grouped.setdefault((read[qid], one, other, tuple(nodes)), []).append(qid)

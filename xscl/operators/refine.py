@@ -21,6 +21,8 @@ from xscl.xpath.tree import Tree
 
 READ_AHEAD = 64
 """Candidates whose documents are read in one go."""
+AT_ONCE = 200_000
+"""Candidates that wait for their test at most; the documents of so many are parsed once."""
 
 
 class Refinement(NamedTuple):
@@ -57,6 +59,7 @@ class Refine(MOp):
         self._clock = clock
         self._output = Channel(self, False)
         self._candidates: list[tuple[int, Composite]] = []
+        self._passed: dict[tuple[tuple[int, ...], tuple[int, ...]], Composite] = {}
         definition = cast(tuple[Refinement, ...], first.definition)
         self._orders = [one.order for one in definition]
         self._tests = [_test(one.residual) for one in definition]
@@ -85,15 +88,25 @@ class Refine(MOp):
         def receive(row: Row, members: Members) -> None:
             self._candidates.append((index, cast(Composite, row[VALUES])))
             self._batch.touch(self)
+            if len(self._candidates) >= AT_ONCE:
+                self._test_candidates()
 
         return Port(self, receive)
 
     def run(self) -> None:
-        """Test the candidates, and hand on those that pass, each once."""
+        """Test the candidates, and emit those that pass, each once."""
+        self._test_candidates()
+        passed, self._passed = self._passed, {}
+        members = members_of([operator.slot for operator in self.operators])
+        for made in sorted(passed.values(), key=lambda one: (one.rank, one.docs, one.nodes)):
+            self._clock.now = made.clock
+            self._output.emit(made.row, members)
+
+    def _test_candidates(self) -> None:
         candidates, self._candidates = self._candidates, []
         # Those of the same documents one after the other, so that each document is read once.
         candidates.sort(key=lambda one: (sorted(one[1].docs), one[0]))
-        passed: dict[tuple[tuple[int, ...], tuple[int, ...]], Composite] = {}
+        passed = self._passed
         for start in range(0, len(candidates), READ_AHEAD):
             part = candidates[start : start + READ_AHEAD]
             if any(self._tests):
@@ -103,10 +116,6 @@ class Refine(MOp):
                 made = candidate._replace(nodes=tuple(candidate.nodes[i] for i in order))
                 if (made.docs, made.nodes) not in passed and self._passes(index, made):
                     passed[made.docs, made.nodes] = made
-        members = members_of([operator.slot for operator in self.operators])
-        for made in sorted(passed.values(), key=lambda one: (one.rank, one.docs, one.nodes)):
-            self._clock.now = made.clock
-            self._output.emit(made.row, members)
 
     def _passes(self, index: int, composite: Composite) -> bool:
         test = self._tests[index]

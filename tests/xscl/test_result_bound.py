@@ -1,0 +1,180 @@
+"""The bound of results: the first N answers of an arriving document and a join stay.
+
+What an engine without a bound finds is cut here from the definition (newest partner first, then
+nodes), and compared with what an engine with a small bound finds: whatever the batches, through a
+restart, and whichever way the evaluation takes.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import templates.bounded_answers as bounded_answers
+import templates.first_rows as first_rows
+import templates.processor as processor
+import templates.valuejoins as valuejoins
+import xscl
+from tests.examples import examples
+
+Answer = tuple[int, int, int, tuple[int, ...]]
+"""Of a result: its row of R_T, both documents, the output nodes."""
+
+QUERIES = (
+    "S//r[./a->x] FOLLOWED BY{x = y, 3} S//r[./a->y]",
+    "S//r[./a->x] JOIN{x = y, 4} S//r[./b->y]",
+    "S//r[./a->x][./b->z] JOIN{x = y AND z = w, 9} S//r[./a->y][./b->w]",
+    "S//r[./a->x][./b->z] FOLLOWED BY{x = y AND z != w, 9} S//r[./a->y][./b->w]",
+    "S//r[./a->x][./a->z] FOLLOWED BY{x = y AND z = y, 9} S//r[./a->y]",
+    "S//r//g->v[.//a->x] FOLLOWED BY{x = y AND v = u, 9} S//r//g->u[./a->y]",
+)
+LEAVES = st.lists(
+    st.tuples(st.sampled_from("abg"), st.sampled_from("uv"), st.booleans()), max_size=7
+)
+DOCUMENTS = st.lists(st.tuples(LEAVES, st.integers(0, 2)), min_size=2, max_size=6)
+
+
+def written(leaves: Sequence[tuple[str, str, bool]]) -> bytes:
+    """Return a document of leaves, some of them within a group."""
+    texts = []
+    for name, value, grouped in leaves:
+        leaf = f"<a>{value}</a>" if name == "g" else f"<{name}>{value}</{name}>"
+        texts.append(f"<g>{leaf}</g>" if grouped or name == "g" else leaf)
+    return f"<r>{''.join(texts)}</r>".encode()
+
+
+def documents_of(
+    drawn: Sequence[tuple[Sequence[tuple[str, str, bool]], int]],
+) -> list[xscl.Document]:
+    time, made = 0, []
+    for number, (leaves, step) in enumerate(drawn):
+        time += step - (number % 3 == 2)  # now and then one comes late
+        made.append(xscl.Document("S", f"d{number}", time, written(leaves)))
+    return made
+
+
+def answers(engine: xscl.Engine) -> list[Answer]:
+    rows = engine._store.fetch("SELECT qid, doc1, doc2, nodes FROM state.result")
+    return [(qid, one, other, tuple(nodes)) for qid, one, other, nodes in rows]
+
+
+def bounded(found: Sequence[Answer], most: int) -> tuple[Counter[Answer], set[tuple[int, int]]]:
+    """Return what stays of answers, and of which joins and newcomers something was cut."""
+    groups: dict[tuple[int, int], list[Answer]] = {}
+    for answer in found:
+        groups.setdefault((answer[0], max(answer[1], answer[2])), []).append(answer)
+    stay = Counter[Answer]()
+    for (_, newcomer), group in groups.items():
+        group.sort(key=lambda one: (-min(one[1], one[2]), one[1] != newcomer, one[3]))
+        stay.update(group[:most])
+    return stay, {key for key, group in groups.items() if len(group) > most}
+
+
+def run(
+    documents: Sequence[xscl.Document],
+    cuts: Sequence[bool],
+    most: int,
+    path: Path | None = None,
+    queries: Sequence[str] = QUERIES,
+) -> tuple[list[Answer], set[tuple[int, int]]]:
+    """Push documents in batches, with a file through a restart after each; return its results."""
+    engine = xscl.Engine(path, result_bound=most)
+    for number, query in enumerate(queries):
+        engine.subscribe(f"q{number}", query)
+    batch = []
+    for document, cut in zip(documents, [*cuts, True], strict=False):
+        batch.append(document)
+        if cut or document is documents[-1]:
+            engine.push(batch)
+            batch = []
+            if path is not None:
+                engine.close()
+                engine = xscl.Engine(path, result_bound=most)
+    with engine:
+        cut_at = engine._store.fetch("SELECT * FROM state.cut") if engine._store.has("cut") else []
+        return answers(engine), set(cut_at)
+
+
+@contextmanager
+def small_parts() -> Iterator[None]:
+    """Send even small documents the ways of heavy and dense ones."""
+    limits = {
+        (valuejoins, "FEW"): 0,
+        (valuejoins, "PART"): 6,
+        (bounded_answers, "WAVE"): 5,
+        (first_rows, "CHUNK"): 3,
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for (module, name), value in limits.items():
+            patch.setattr(module, name, value)
+        yield
+
+
+CUTS = st.lists(st.booleans(), min_size=6, max_size=6)
+MANY = 1 << 40
+
+
+@pytest.mark.parametrize("parts", ["usual", "small"])
+@given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 12))
+@examples(40, counted=True)
+def test_what_stays_is_first_in_canonical_order(
+    parts: str, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
+) -> None:
+    documents = documents_of(drawn)
+    expected, cut = bounded(run(documents, cuts, MANY)[0], most)
+    if parts == "small":
+        with small_parts():
+            found, noted = run(documents, cuts, most)
+    else:
+        found, noted = run(documents, cuts, most)
+    assert Counter(found) == expected
+    assert noted == cut
+
+
+@pytest.mark.parametrize("few", [0, processor.FEW_ROWS])
+@given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 6))
+@examples(15, counted=True)
+def test_both_evaluators_cut_the_same_also_through_restarts(
+    few: int, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
+) -> None:
+    documents = documents_of(drawn)
+    one_by_one = run(documents, [True] * 6, most)
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
+        patch.setattr(processor, "FEW_ROWS", few)
+        through_restarts = run(documents, cuts, most, Path(folder) / "state.duckdb")
+    assert Counter(through_restarts[0]) == Counter(one_by_one[0])
+    assert through_restarts[1] == one_by_one[1]
+
+
+def test_two_small_documents_with_millions_of_answers() -> None:
+    leaves = "".join("<a>v</a>" for _ in range(40))
+    query = "S//r[./a->x1][./a->x2] FOLLOWED BY{x1 = y1 AND x2 = y2, 1 d} S//r[./a->y1][./a->y2]"
+    engine = xscl.Engine()
+    engine.subscribe("q", query)
+    for number in range(6):
+        document = xscl.Document("S", f"d{number}", number, f"<r>{leaves}</r>".encode())
+        assert len(engine.push(document)) == (10_000 if number else 0)
+    (stopped,) = [engine.stopped("q")]
+    assert stopped is not None
+    assert (stopped.documents, stopped.latest, stopped.incomplete) == (5, "d5", False)
+
+
+def test_a_large_document_joins_a_copy_of_itself() -> None:
+    leaves = "".join("<a>v</a>" for _ in range(4_000))
+    engine = xscl.Engine()
+    engine.subscribe("q", "S//r[./a->x] FOLLOWED BY{x = y, 1 d} S//r[./a->y]")
+    batch = [xscl.Document("S", f"d{n}", n, f"<r>{leaves}</r>".encode()) for n in range(4)]
+    matches = engine.push(batch)
+    assert len(matches) == 30_000
+    assert Counter(match.documents for match in matches) == {
+        ("d0", "d1"): 10_000,
+        ("d1", "d2"): 10_000,
+        ("d2", "d3"): 10_000,
+    }
