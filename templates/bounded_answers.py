@@ -346,10 +346,10 @@ def _distinct(graph: JoinGraph, made: Columns) -> Columns:
 def _of_outputs(graph: JoinGraph, one: Columns, left: int, right: int, nodes: Column) -> Columns:
     """Return answers as rows of R_out; nodes that are no output are not known: -1."""
     size = len(nodes)
-    made = {f"node{at + 1}": np.full(size, -1, np.int64) for at, _ in enumerate(graph.nodes)}
+    made = {f"node{at + 1}": np.full(size, -1, np.int32) for at, _ in enumerate(graph.nodes)}
     outputs = [at for at, node in enumerate(graph.nodes) if node.output]
     for column, at in enumerate(outputs):
-        made[f"node{at + 1}"] = nodes[:, column]
+        made[f"node{at + 1}"] = nodes[:, column].astype(np.int32)
     return {
         "qid": np.full(size, one["qid"][0], np.int64),
         "doc1": np.full(size, left, np.int64),

@@ -159,6 +159,8 @@ class Pass:
         which, at = spread(*distinct_slices.T)
         kept = self.kept.rows(rows[at], ("doc", "rank", "pair"))
         older = kept["doc"] < self.first
+        if not older.any():
+            return
         which, at, kept = which[older], at[older], chosen(kept, older)
         near = ours["pair"][first][which].astype(np.int64)
         far = kept["pair"].astype(np.int64)
