@@ -18,7 +18,7 @@ from templates.columns import Column, Columns, Index, chosen, distinct, equal_ro
 from templates.first_rows import relations_of
 from templates.inmemory import FOLLOWED_BY, Touched, answers
 from templates.joingraph import LEFT, JoinGraph
-from templates.result_bound import RESULTS, Cut, Newest, newcomers
+from templates.result_bound import RESULTS, Cut, Newest, Ranks, newcomers
 
 WAVE = 100_000
 """Expected answers that are made at once of a hot group."""
@@ -27,7 +27,6 @@ COMBINED = 1_000_000
 _LOWER = (1 << 31) - 1
 
 Take = Callable[[Columns], None]
-Ranks = Callable[[Column], Column]
 
 
 @dataclass(slots=True)

@@ -121,6 +121,11 @@ class Processor:
         self._lend_batch(*_nothing())
 
     @property
+    def most(self) -> int:
+        """How many answers of a join and an arriving document stay."""
+        return self._bounded.most
+
+    @property
     def _kept(self) -> ViewCache:
         """What is kept, read from the database when it is first needed."""
         if self._loaded is None:
@@ -399,14 +404,18 @@ class Processor:
         return gone
 
     def ranks(self, docs: Column) -> Column:
-        """Return the places in the order of arrival of documents of the batch or that are kept."""
+        """Return the places of documents in the order of arrival.
+
+        Of documents that are neither of the batch nor kept it is -1.
+        """
+        numbers, place = np.unique(docs, return_inverse=True)
         times = columns_of(self._batch[1])
-        here = among(docs, times["doc"])
-        found = np.full(len(docs), -1, np.int64)
-        found[here] = times["rank"][np.searchsorted(times["doc"], docs[here])]
+        here = among(numbers, times["doc"])
+        found = np.full(len(numbers), -1, np.int64)
+        found[here] = times["rank"][np.searchsorted(times["doc"], numbers[here])]
         if not here.all():
-            found[~here] = self._kept.ranks(docs[~here])
-        return found
+            found[~here] = self._kept.ranks(numbers[~here])
+        return found[place]
 
     def _bindings_of(self, docs: Column) -> Columns:
         """Return all bindings of some documents."""

@@ -10,13 +10,15 @@ arrives with its newest part, and its parts may be older.)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from templates.columns import Column, distinct
+
+Ranks = Callable[[Column], Column]
 
 RESULTS = 10_000
 """Answers that one arriving document has with one join at most."""
@@ -34,7 +36,7 @@ class Cut:
     rank: int
 
 
-def newcomers(doc1: Column, doc2: Column, ranks: Callable[[Column], Column]) -> tuple[Column, ...]:
+def newcomers(doc1: Column, doc2: Column, ranks: Ranks) -> tuple[Column, ...]:
     """Return of pairs of documents the newcomer, its rank, the partner, and the partner's rank."""
     docs = distinct(np.concatenate((doc1, doc2)))
     known = ranks(docs)
@@ -48,35 +50,56 @@ def newcomers(doc1: Column, doc2: Column, ranks: Callable[[Column], Column]) -> 
     )
 
 
+Groups = Mapping[tuple[int, int], int]
+"""Numbers by row of R_T and rank of the newcomer."""
+
+
+def counted(found: pa.Table, ranks: Ranks) -> dict[tuple[int, int], int]:
+    """Return how many results each join has with each newcomer."""
+    keys, _, sizes = _grouped(found, ranks)
+    return dict(zip(zip(*keys.tolist(), strict=True), sizes.tolist(), strict=True))
+
+
 def bounded(
-    found: pa.Table, ranks: Callable[[Column], Column], most: int = RESULTS
+    found: pa.Table, ranks: Ranks, most: int = RESULTS, spent: Groups | None = None
 ) -> tuple[pa.Table, list[Cut]]:
     """Return what stays of results (`processor.FOUND`), in their order, and what was cut.
 
-    `ranks` gives the places of documents in the order of arrival.
+    `ranks` gives the places of documents in the order of arrival; `spent` are results that groups
+    have already.
     """
-    if found.num_rows <= most:
+    if (not spent and found.num_rows <= most) or not found.num_rows:
         return found, []
-    qid = found["qid"].to_numpy()
-    doc1, doc2 = found["doc1"].to_numpy(), found["doc2"].to_numpy()
-    new, rank, old, old_rank = newcomers(doc1, doc2, ranks)
-    groups, group, sizes = np.unique(
-        np.stack((qid.astype(np.int64), rank)), axis=1, return_inverse=True, return_counts=True
-    )
-    large = np.flatnonzero(sizes > most)
+    keys, group, sizes = _grouped(found, ranks)
+    limits = np.full(len(sizes), most)
+    if spent:
+        for at, key in enumerate(zip(*keys.tolist(), strict=True)):
+            limits[at] = max(0, most - spent.get(key, 0))
+    large = np.flatnonzero(sizes > limits)
     if not len(large):
         return found, []
+    doc1, doc2 = found["doc1"].to_numpy(), found["doc2"].to_numpy()
     stays = np.ones(found.num_rows, np.bool_)
     nodes = found["nodes"].combine_chunks()
     cuts = []
     for one in large.tolist():
-        rows = np.flatnonzero(group.ravel() == one)
-        arrival = (old_rank[rows], old[rows], new[rows], doc1[rows] == new[rows])
+        rows = np.flatnonzero(group == one)
+        new, _, old, old_rank = newcomers(doc1[rows], doc2[rows], ranks)
+        arrival = (old_rank, old, new, doc1[rows] == new)
         order = in_order(arrival, _matrix(nodes.take(pa.array(rows))))
-        stays[rows[order[most:]]] = False
-        newcomer = int(new[rows].max())
-        cuts.append(Cut(int(groups[0, one]), newcomer, int(groups[1, one])))
+        stays[rows[order[limits[one] :]]] = False
+        cuts.append(Cut(int(keys[0, one]), int(new.max()), int(keys[1, one])))
     return found.filter(pa.array(stays)), cuts
+
+
+def _grouped(found: pa.Table, ranks: Ranks) -> tuple[Column, Column, Column]:
+    """Return the groups of results (join, rank of the newcomer), that of each row, their sizes."""
+    _, rank, _, _ = newcomers(found["doc1"].to_numpy(), found["doc2"].to_numpy(), ranks)
+    qid = found["qid"].to_numpy().astype(np.int64)
+    keys, group, sizes = np.unique(
+        np.stack((qid, rank)), axis=1, return_inverse=True, return_counts=True
+    )
+    return keys, group.ravel(), sizes
 
 
 def in_order(arrival: tuple[Column, ...], nodes: Column) -> Column:

@@ -37,6 +37,7 @@ from xscl.outlets import Published
 from xscl.pace import Laps, Pace
 from xscl.pages import Pages
 from xscl.plangraph import Flow
+from xscl.push_size import PushSize
 from xscl.registration import Registration
 from xscl.relations import Relations
 from xscl.retention import Retention
@@ -83,6 +84,7 @@ class Assembly:
         self.pace = Pace()
         self._laps = Laps(self.pace)
         self._ending = threading.Event()
+        self._push_size = PushSize()
         self._compile = lru_cache(maxsize=10_000)(compile_query)
         try:
             with self._store.telling(), paused():

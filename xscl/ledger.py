@@ -50,10 +50,10 @@ class Ledger:
 
     def enter(self, batch: Batch) -> bool:
         """Enter a batch; False if it was there."""
+        if self.has(batch):
+            return False
         query_id, batch_id = batch.query_id, batch.batch_id
         last = self.last(query_id)
-        if last is not None and batch_id <= last and self._has(query_id, batch_id, last):
-            return False
         entry = {"query_id": [query_id], "batch_id": pa.array([batch_id], pa.int64())}
         self._store.insert("state.ledger", pa.table(entry))
         if last is not None and batch_id // KNOWN > last // KNOWN:
@@ -64,6 +64,13 @@ class Ledger:
         self._last[query_id] = batch_id if last is None else max(last, batch_id)
         self.segment = max(self.segment, batch.segment)
         return True
+
+    def has(self, batch: Batch) -> bool:
+        """Return whether a batch was entered."""
+        last = self.last(batch.query_id)
+        if last is None or batch.batch_id > last:
+            return False
+        return self._has(batch.query_id, batch.batch_id, last)
 
     def last(self, query_id: str) -> int | None:
         """Return the last batch under a query id."""

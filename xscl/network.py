@@ -36,6 +36,7 @@ from xscl.composites import Composite, Composites, composite_of
 from xscl.cuts import Cuts, Stopped
 from xscl.documents import LEVELS, Documents
 from xscl.findings import Findings
+from xscl.language.parser import parse_block
 from xscl.operators.attributes import Attributes
 from xscl.operators.collect import Collect
 from xscl.operators.joins import JoinDefinition, Joins, TemplateJoin
@@ -122,6 +123,7 @@ class Network:
             registry.kept,
             self._findings.take,
             cuts.note,
+            self._reads_results,
         )
         self.planner = Planner(plan, registry, number, lateness)
         self.relational = Relational(
@@ -272,6 +274,15 @@ class Network:
             return [one.qid for one in planned.placed]
         return [subscription.qid] if subscription.template else []
 
+    def _reads_results(self, qid: int) -> bool:
+        """Return whether a row of R_T joins what other joins find or subscriptions publish."""
+        published = {one.stream for one in self._publishers.values()}
+        for number in self._registry.row(qid).pairs:
+            pair = self._registry.describe(number)
+            if is_leaf(pair) or parse_block(pair.first, short=True).stream in published:
+                return True
+        return False
+
     def stopped(self, subscription: Subscription) -> Stopped | None:
         """Return where the bound of results has stopped a subscription, None if nowhere."""
         return self.cuts.of(
@@ -334,6 +345,15 @@ class Network:
         if not read:
             return None
         return read[0].channel, members_of(sorted({source.slot for source in read}))
+
+    def begin(self, *, several: bool) -> None:
+        """Begin a transaction; `several`: it has more than one document."""
+        self._joins.begin(several=several)
+
+    @property
+    def joined(self) -> int:
+        """How many results the joins of this transaction have found."""
+        return self._joins.results
 
     def run(self) -> None:
         """Have everything run that has something to do."""

@@ -87,6 +87,12 @@ class Publisher:
         """Take a row in."""
         self._publishing.take(self._subscription, self._composite(row))
 
+    @property
+    def stream(self) -> str:
+        """The stream that the rows are published on."""
+        assert self._subscription.publish is not None
+        return self._subscription.publish
+
     def close(self) -> None:
         """Take no more rows."""
         self._root.channel.disconnect(self._port, self._root.slot)

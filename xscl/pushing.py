@@ -8,6 +8,7 @@ how the input is cut into batches.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,15 +21,37 @@ from xscl.documents import Origin
 from xscl.ledger import Batch, Beat
 from xscl.match import Reader
 from xscl.matches import Matches
+from xscl.operators.joins import Interleaved
 from xscl.pace import Laps
 from xscl.refusing import Refusal, check
 from xscl.results import Results
 from xscl.xpath.arrivals import Arrivals
 from xscl.xpath.artefact import Artefacts
-from xscl.xpath.portions import Part
+from xscl.xpath.portions import Part, cut_parts
 
 FORGOTTEN_AFTER = 64
 """Pushes from one look for what operators over time need no more to the next."""
+
+
+@dataclass(frozen=True, slots=True)
+class Portioned:
+    """Documents with their witnesses from elsewhere, and the beats between them."""
+
+    documents: Sequence[Document]
+    parts: Sequence[Part]
+    beats: Sequence[Beat]
+
+    def part(self, start: int, end: int) -> Portioned:
+        """Return some of the documents; a beat belongs to the document that it comes before."""
+        if start == 0 and end >= len(self.documents):
+            return self
+        last = len(self.documents)
+        beats = tuple(
+            Beat(min(at, end) - start, time)
+            for at, time in self.beats
+            if start <= at < end or (at == last <= end)
+        )
+        return Portioned(self.documents[start:end], cut_parts(self.parts, start, end), beats)
 
 
 class Pushing(Assembly):
@@ -51,6 +74,10 @@ class Pushing(Assembly):
         changes nothing; its beats set the clock between documents.  `parts` are the witnesses of
         documents that were shredded elsewhere, with patterns that `publish_patterns` left there.
         The documents at the places in `poison` are not read, but recorded as rejected.
+
+        It is one transaction, unless documents have very many results: then it is split between
+        documents (`xscl.push_size`), and the batch is in the ledger with the last one.  When a
+        batch that was broken off comes again, its documents that are there change nothing.
         """
         if isinstance(documents, Document):
             documents = (documents,)
@@ -65,27 +92,56 @@ class Pushing(Assembly):
             beats = tuple(Beat(at - sum(p < at for p in poison), time) for at, time in beats)
         if strict:
             check(documents)
+        whole = Portioned(documents, tuple(parts), tuple(beats))
+        with self._lock:
+            if batch is not None and self._ledger.has(batch):
+                return self._expand(_RESULTS.empty_table())
+            if poisoned:
+                self.refuse_poison(poisoned)
+        found, start = [], 0
+        while True:
+            some = whole.part(start, start + self._push_size.documents)
+            last = start + len(some.documents) == len(documents)
+            try:
+                found.append(self._push(some, batch if last else None))
+            except Interleaved:
+                self._push_size.undo()
+                continue
+            if last:
+                with self._lock:
+                    return self._expand(pa.concat_tables(found))
+            start += len(some.documents)
+
+    def _push(self, portion: Portioned, batch: Batch | None) -> pa.Table:
+        """Push documents in one transaction, with the batch that they end; return the results."""
         laps = Laps(self.pace)
+        documents, parts = portion.documents, portion.parts
         with self._changing(), paused():
             laps.end("wait")
             self._laps = laps
             self._flow.look(self._network.passed)
             if batch is not None and not self._ledger.enter(batch):
-                return self._expand(_RESULTS.empty_table())
-            self._documents.refuse_poison(poisoned)
+                return _RESULTS.empty_table()
             if not parts:
                 network = self._network
                 parts = self._workers.parts(network.automaton, network.changes, documents)
-            accepted = self._take(documents, parts=parts, beats=beats)
+            self._network.begin(several=len(documents) > 1)
+            accepted = self._take(documents, parts=parts, beats=portion.beats)
             self._network.pass_by(accepted)
             self._network.run()
             reached("joined")
             laps.end("join")
-            matches = self._finish()
+            results = self._finish()
             laps.end("store")
         laps.end("commit")
+        self._push_size.learn(len(documents), self._network.joined)
         self.pace.count(len(accepted), self._results)
-        return matches
+        return results
+
+    def refuse_poison(self, documents: Sequence[Document]) -> None:
+        """Record in `rejected` documents of which a process died that read them, committed."""
+        with self._changing():
+            self._documents.refuse_poison(documents)
 
     def refuse(self, refused: Sequence[Refusal]) -> None:
         """Record in `rejected` what others read and found to be no document, committed."""
@@ -110,8 +166,8 @@ class Pushing(Assembly):
         self._network.run()
         return accepted
 
-    def _finish(self) -> Matches:
-        """Store what a push has brought, forget what is needed no more, and return the matches."""
+    def _finish(self) -> pa.Table:
+        """Store what a push has brought, evict what nothing needs, and return the results."""
         before = self._position
         results = self._numbered(self._network.results())
         self._results = self._receivers(results)
@@ -136,7 +192,7 @@ class Pushing(Assembly):
             **self._forgetting.numbers(),
         )
         reached("stored")
-        return self._expand(results)
+        return results
 
     def _receivers(self, results: pa.Table) -> int:
         """Return how many matches results are, one for each subscription of a result's join."""
@@ -221,7 +277,7 @@ class Pushing(Assembly):
         """
         with self._changing():
             self._network.drain()
-            return self._finish()
+            return self._expand(self._finish())
 
     def advance(self, to: int) -> Matches:
         """Set the clock, in ticks: nothing earlier is waited for; return what that completes."""
@@ -229,7 +285,7 @@ class Pushing(Assembly):
             self._documents.clock = max(self._documents.clock, to)
             self._network.advance(to)
             self._network.run()
-            return self._finish()
+            return self._expand(self._finish())
 
     def is_awaited(self, time: int) -> bool:
         """Return whether a query over live streams waits for the clock to be at a time, in ticks.

@@ -140,7 +140,7 @@ def test_what_stays_is_first_in_canonical_order(
 
 @pytest.mark.parametrize("few", [0, processor.FEW_ROWS])
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 6))
-@examples(15, counted=True)
+@examples(5, counted=True)
 def test_both_evaluators_cut_the_same_also_through_restarts(
     few: int, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
 ) -> None:
@@ -178,3 +178,101 @@ def test_a_large_document_joins_a_copy_of_itself() -> None:
         ("d1", "d2"): 10_000,
         ("d2", "d3"): 10_000,
     }
+
+
+CHAINS = (
+    "S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./a->y] FOLLOWED BY{y = z, 4} S//r[./a->z]",
+    "S//r[./a->x] JOIN{x = y, 9} S//r[./b->y] JOIN{y = z, 9} S//r[./a->z]",
+    "SELECT <r><a>{string(x)}</a></r> FROM S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]"
+    " PUBLISH made",
+    "made//r[./a->x] FOLLOWED BY{x = y, 9} S//r[./a->y]",
+    "S//r[./a->x] FOLLOWED BY{x = y AND contains(z, x), 9} S//r[./a->y][./b->z]",
+)
+ORDERED = (
+    "(S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]) NEXT{y = z} S//r[./a->z]",
+    "(S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]) NOT FOLLOWED BY{y = z, 2} S//r[./a->z]",
+)
+
+
+def told(
+    documents: Sequence[xscl.Document], cuts: Sequence[bool], most: int, queries: Sequence[str]
+) -> tuple[list[str], list[object]]:
+    """Return the ids of all matches, and where each subscription was stopped."""
+    engine = xscl.Engine(result_bound=most)
+    for number, query in enumerate(queries):
+        engine.subscribe(f"q{number}", query)
+    batch: list[xscl.Document] = []
+    for document, cut in zip(documents, [*cuts, True], strict=False):
+        batch.append(document)
+        if cut or document is documents[-1]:
+            engine.push(batch)
+            batch = []
+    engine.flush()
+    with engine:
+        stopped = [engine.stopped(f"q{number}") for number, _ in enumerate(queries)]
+        return sorted(match.id for match in engine.matches()), list(stopped)
+
+
+@given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 5))
+@examples(25, counted=True)
+def test_chains_and_published_results_do_not_depend_on_batches(
+    drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
+) -> None:
+    documents = documents_of(drawn)
+    queries = (*CHAINS, *ORDERED)
+    assert told(documents, cuts, most, queries) == told(documents, [True] * 6, most, queries)
+
+
+def test_an_operator_over_time_takes_no_row_of_a_document_that_was_cut() -> None:
+    def texts(name: str, count: int) -> bytes:
+        return f"<r>{f'<{name}>v</{name}>' * count}</r>".encode()
+
+    engine = xscl.Engine(result_bound=5)
+    engine.subscribe("next", ORDERED[0])
+    engine.subscribe("pairs", "S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]")
+    bodies = [texts("a", 2), texts("b", 2), texts("a", 1), texts("a", 3), texts("b", 3)]
+    for number, xml in enumerate([*bodies, texts("a", 1)]):
+        engine.push(xscl.Document("S", f"d{number}", number, xml))
+    engine.flush()
+    found = Counter(match.documents for match in engine.matches() if match.subscription == "next")
+    assert found == {("d0", "d1", "d2"): 4}  # none of d4, which has nine results with d3
+    stopped = engine.stopped("next"), engine.stopped("pairs")
+    assert [one and tuple(one) for one in stopped] == [(1, "d4", 5, True), (1, "d4", 5, False)]
+
+
+def test_a_push_with_very_many_results_is_split_between_documents() -> None:
+    engine = xscl.Engine()
+    engine._push_size.size = 3
+    engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
+    documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
+    matches = engine.push(documents, source=("q", 1))
+    assert engine._pushes == 2  # three, and four times as many from then on
+    assert len(matches) == 90
+    assert [match.position for match in matches] == sorted(match.position for match in matches)
+    assert len(engine.push(documents, source=("q", 1))) == 0
+    assert engine.consumed("q") == 1
+
+
+def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "state.duckdb"
+        documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
+        with xscl.Engine(path) as engine:
+            engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
+            engine._push_size.size = 3
+            fails_at = iter((False, True))
+            push = engine._push
+
+            def failing(*arguments: object) -> object:
+                if next(fails_at):
+                    raise KeyboardInterrupt
+                return push(*arguments)  # type: ignore[arg-type]
+
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(engine, "_push", failing)
+                with pytest.raises(KeyboardInterrupt):
+                    engine.push(documents, source=("q", 1))
+            assert engine.consumed("q") is None
+        with xscl.Engine(path) as engine:
+            engine.push(documents, source=("q", 1))
+            assert len({match.id for match in engine.matches()}) == len(engine.matches()) == 90

@@ -9,6 +9,7 @@ round's results that some operator joins again is the next round's batch.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, cast
 
@@ -24,7 +25,7 @@ from cep_core.runtime import Batch, Clock
 from templates.columns import Column, steps
 from templates.processor import Processor
 from templates.relations import VALUES, Witnesses
-from templates.result_bound import Cut
+from templates.result_bound import Cut, bounded, counted
 from xscl.composites import Composite, Composites, joined
 from xscl.operators.leaves import Leaves
 
@@ -38,6 +39,14 @@ class JoinDefinition(NamedTuple):
     template: int
     qid: int
     streams: tuple[int | None, ...]
+
+
+class Interleaved(Exception):
+    """Documents of one transaction have to be pushed one by one.
+
+    A join reads what other joins find in the same transaction, and of one arriving document more
+    results came in a later round, beyond the bound.  Which stay depends on all of them.
+    """
 
 
 class TemplateJoin(MOp):
@@ -134,6 +143,7 @@ class Joins:
         kept: Callable[[Column], Column],
         found: Callable[[pa.Table], None],
         cut: Callable[[Sequence[Cut]], None],
+        reads_results: Callable[[int], bool],
     ) -> None:
         self.templates: dict[TemplateJoin, None] = {}
         self.documents: set[int] = set()  # that something was found in, since the last look
@@ -146,8 +156,18 @@ class Joins:
         self._clock = clock
         self._found = found
         self._cut = cut
+        self._reads_results = reads_results
         self._witnesses: list[Witnesses] = []
         self._again: list[tuple[int, int, Composite]] = []
+        self.results = 0  # of this transaction
+        self._several = False
+        self._rounds = Counter[tuple[int, int]]()  # results of this transaction's rounds
+
+    def begin(self, *, several: bool) -> None:
+        """Begin a transaction; `several`: it has more than one document."""
+        self.results = 0
+        self._several = several
+        self._rounds.clear()
 
     def take(self, witnesses: Witnesses) -> None:
         """Take the witnesses of documents in."""
@@ -181,13 +201,34 @@ class Joins:
         self._witnesses, self._again = [], []
         witnesses = _united(batch)
         found, cuts = self._processor.join(witnesses, self._are_apart if self._leaves else None)
-        self._cut(cuts)
+        found = self._bounded(found, cuts)
         kept = self._kept(witnesses.bindings["pair"].to_numpy())
         columns = (witnesses.bindings["doc"].filter(pa.array(kept)), found["doc1"], found["doc2"])
         self.documents.update(doc for column in columns for doc in pc.unique(column).to_pylist())
         self._found(found)
         if found.num_rows:
             self._hand_on(found)
+
+    def _bounded(self, found: pa.Table, cuts: Sequence[Cut]) -> pa.Table:
+        """Return what stays of a round's results, given those of the rounds before it.
+
+        Of a document alone later rounds have what earlier ones have left.  With several documents
+        a round mixes what would have come in different ones, so no join of results may be cut.
+        """
+        if self._several and any(self._reads_results(cut.qid) for cut in cuts):
+            raise Interleaved
+        most, before = self._processor.most, self._rounds
+        if before and found.num_rows + sum(before.values()) > most:
+            spent = {key: count for key, count in before.items() if key[1] >= 0}
+            found, more = bounded(found, self._processor.ranks, most, spent)
+            if more and self._several:
+                raise Interleaved
+            cuts = [*cuts, *more]
+        if found.num_rows:
+            before.update(counted(found, self._processor.ranks))
+        self._cut(cuts)
+        self.results += found.num_rows
+        return found
 
     def _are_apart(self, ones: Column, others: Column) -> Column:
         """Return which pairs of documents or composites have no document in common."""

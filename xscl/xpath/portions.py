@@ -67,6 +67,17 @@ class Part:
     count: int
 
 
+def cut_parts(parts: Sequence[Part], start: int, end: int) -> list[Part]:
+    """Return the parts of the documents from one place to another of a batch."""
+    found, at = [], 0
+    for part in parts:
+        first, last = max(start, at), min(end, at + part.count)
+        if first < last:
+            found.append(Part(part.portion, part.place + first - at, last - first))
+        at += part.count
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Elsewhere:
     """Where the witnesses of each document of a batch are, if they were found elsewhere.
