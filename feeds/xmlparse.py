@@ -13,8 +13,9 @@ it takes is XML 1.0 with namespaces, less entities:
   with `load_dtd`, `resolve_entities` and the network switched off.)
 - XML 1.1 is read by the rules of 1.0.  `xml:id` has no meaning here, so it may
   repeat.  Comments and processing instructions stay and do nothing.
-- At most 10 MB, 200,000 elements and attributes, 256 levels; names of 50,000
-  characters.  These are also libxml2's limits for depth and names.
+- At most 10 MB, 200,000 elements and attributes, 1,000 attributes of one element, 256 levels;
+  names of 50,000 characters.  These are also libxml2's limits for depth and names.
+- At most 2,000,000 pairs of an element and one that it is in: `//a//b` can find so many.
 
 Cost: a document that is too small to reach a limit takes one call of the
 parser.  A larger one is first measured with `bytes.count`; only if it has so
@@ -37,11 +38,16 @@ from feeds.errors import MalformedDocument
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The largest document: bytes, elements and attributes together, nested elements."""
+    """The largest document: bytes, elements and attributes together, nested elements.
+
+    `nesting` is the sum of the depths of all elements: of how many pairs of an element and an
+    ancestor there are.
+    """
 
     bytes: int = 10_000_000
     elements: int = 200_000
     depth: int = 256
+    nesting: int = 2_000_000
 
     def __post_init__(self) -> None:
         if self.bytes > 10_000_000 or self.depth > 256:
@@ -55,8 +61,11 @@ _LEVEL = len(b"<a></a>")
 _ELEMENT = len(b"<a/>")
 _ATTRIBUTE = len(b' a=""')
 _PIECE = 1 << 16
-_ATTRIBUTES_OF_ONE = 20_000
-"""A start tag is parsed in one go, so its attributes are counted beforehand."""
+_ATTRIBUTES_OF_ONE = 1_000
+"""A start tag is parsed in one go, so its attributes are counted beforehand.
+
+libxml2 finds an attribute by looking at all of its element: 20,000 of them cost seconds.
+"""
 
 
 class _NoEntities(etree.Resolver):
@@ -94,7 +103,9 @@ def parse(xml: bytes, limits: Limits = DEFAULT) -> etree._Element:
     try:
         if _may_exceed(xml, limits):
             _count(xml, limits)
-        return etree.fromstring(xml, _parsers.strict)
+        root = etree.fromstring(xml, _parsers.strict)
+        _check_nesting(root, xml, limits)
+        return root
     except etree.XMLSyntaxError as error:
         raise _malformed(error) from None
 
@@ -111,6 +122,8 @@ def recover(xml: bytes, limits: Limits = DEFAULT) -> etree._Element:
         if _may_exceed(xml, limits):
             _count(xml, limits, recover=True)
         root = etree.fromstring(xml, parser)
+        if root is not None:
+            _check_nesting(root, xml, limits)
     except etree.XMLSyntaxError as error:
         raise _malformed(error) from None
     for entry in parser.error_log:
@@ -236,6 +249,29 @@ def _count(xml: bytes, limits: Limits, recover: bool = False) -> None:
             raise MalformedDocument("xml_depth", _too_deep(limits.depth), line or 0, 1)
         if nodes > limits.elements:
             raise _too_many(limits, line or 0)
+
+
+def _check_nesting(root: etree._Element, xml: bytes, limits: Limits) -> None:
+    """Refuses a document with too many pairs of an element and an ancestor.
+
+    Nearly all documents have so few tags that none could have too many.
+    """
+    if len(xml) * limits.depth <= limits.nesting * _ELEMENT:
+        return
+    if (xml.count(b"<") - xml.count(b"</")) * limits.depth <= limits.nesting:
+        return
+    depth = pairs = 0
+    for event, _ in etree.iterwalk(root, events=("start", "end")):
+        if event == "start":
+            pairs += depth
+            depth += 1
+        else:
+            depth -= 1
+    if pairs > limits.nesting:
+        message = (
+            f"elements are nested in one another {pairs:,} times; the limit is {limits.nesting:,}"
+        )
+        raise MalformedDocument("xml_depth", message, 1, 1)
 
 
 def _events(parser: Any, xml: bytes) -> Iterator[tuple[str, etree._Element]]:

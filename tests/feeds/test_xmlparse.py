@@ -170,8 +170,11 @@ def test_x8_too_large(xml: bytes) -> None:
             b"<r><!--<-->" + b"<i>x</i>" * 300_000 + b"</r>", "xml_elements", marks=pytest.mark.slow
         ),
         (b"<r>" + b"<i a='' b=''/>" * 70_000 + b"</r>", "xml_elements"),
-        (b"<r " + b" ".join(b"a%d=''" % n for n in range(20_001)) + b"/>", "xml_elements"),
-        (b"<r " + b" ".join(b"a%d=''" % n for n in range(20_000)) + b"/>", None),
+        (b"<r " + b" ".join(b"a%d=''" % n for n in range(1_001)) + b"/>", "xml_elements"),
+        (b"<r " + b" ".join(b"a%d=''" % n for n in range(1_000)) + b"/>", None),
+        (b"<r>" + b"<a>" * 250 + b"<b/>" * 7_800 + b"</a>" * 250 + b"</r>", None),
+        (b"<r>" + b"<a>" * 250 + b"<b/>" * 8_000 + b"</a>" * 250 + b"</r>", "xml_depth"),
+        (b"<r>" + b"<a>" * 100 + b"<b/>" * 40_000 + b"</a>" * 100 + b"</r>", "xml_depth"),
         (b"<r><![CDATA[" + b"<i>=" * 300_000 + b"]]></r>", None),
         (b"<r>" + b"= " * 100_000 + b"</r>", None),
     ],
