@@ -5,12 +5,11 @@ subscription that uses the row is shown how many documents it was stopped at, an
 operator over time must not read part of what it asks for: `Attributes` gives it no row of a
 document that was cut, and its subscription is *incomplete*.
 
-Rows are `state.cut(qid, doc)`, a table that a store has from its first cut on.
+Rows are `state.cut(qid, doc, id)`, a table that a store has from its first cut on.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -23,7 +22,7 @@ from xscl.documents import LEVELS, Stored
 from xscl.store import Store
 
 _TABLE = "state.cut"
-_CREATE = f"CREATE TABLE IF NOT EXISTS {_TABLE}(qid INTEGER, doc BIGINT)"
+_CREATE = f"CREATE TABLE IF NOT EXISTS {_TABLE}(qid INTEGER, doc BIGINT, id VARCHAR)"
 
 
 class Stopped(NamedTuple):
@@ -39,7 +38,10 @@ class Stopped(NamedTuple):
 
 
 class Cuts:
-    """The cut results of an engine; owned by whoever has its lock, like the rest of the plan."""
+    """The cut results of an engine.
+
+    They change with the engine's lock; what was stopped may be asked without it.
+    """
 
     def __init__(
         self,
@@ -50,50 +52,58 @@ class Cuts:
         self._store = store
         self._documents = documents
         self._bound = bound
-        self._docs: defaultdict[int, list[int]] = defaultdict(list)  # by row of R_T, ascending
+        self._ids: dict[int, dict[int, str]] = {}  # by row of R_T: documents, the latest last
         self._ranks: defaultdict[int, set[int]] = defaultdict(set)  # in this push: rows by rank
-        self._new: list[tuple[int, int]] = []
         self._stored = store.has("cut")
         if self._stored:
-            for qid, doc in store.fetch(f"SELECT qid, doc FROM {_TABLE} ORDER BY doc"):
-                self._docs[qid].append(doc)
-
-    def __bool__(self) -> bool:
-        return bool(self._docs)
+            for qid, doc, name in store.fetch(f"SELECT qid, doc, id FROM {_TABLE} ORDER BY doc"):
+                self._ids.setdefault(qid, {})[doc] = name
 
     def note(self, cuts: Iterable[Cut]) -> None:
         """Note what stage 2 has cut of the batch that is being joined."""
         for cut in cuts:
             self._ranks[cut.rank].add(cut.qid)
-            doc = cut.rank // LEVELS  # what is derived has the rank of its newest document
-            docs = self._docs[cut.qid]
-            at = bisect_left(docs, doc)
-            if at == len(docs) or docs[at] != doc:
-                docs.insert(at, doc)
-                self._new.append((cut.qid, doc))
 
     def has(self, rank: int, qids: frozenset[int]) -> bool:
         """Return whether one of some joins was cut at the document of a rank, in this push."""
         return rank in self._ranks and not qids.isdisjoint(self._ranks[rank])
 
+    @property
+    def of_push(self) -> bool:
+        """Whether something was cut in this push."""
+        return bool(self._ranks)
+
     def save(self) -> None:
         """Write what is new, and end the push."""
+        if not self._ranks:
+            return
+        # What is derived has the rank of its newest document.
+        found = sorted(
+            {(rank // LEVELS, qid) for rank, qids in self._ranks.items() for qid in qids}
+        )
         self._ranks.clear()
-        if not self._new:
+        stored = self._documents({doc for doc, _ in found})
+        new = [
+            (qid, doc, stored[doc].id if doc in stored else "")
+            for doc, qid in found
+            if doc not in self._ids.get(qid, ())
+        ]
+        if not new:
             return
         if not self._stored:
             self._store.connection.execute(_CREATE)
             self._stored = True
-        qids, docs = zip(*self._new, strict=True)
-        rows = pa.table({"qid": pa.array(qids, pa.int32()), "doc": pa.array(docs, pa.int64())})
-        self._store.insert(_TABLE, rows)
-        self._new.clear()
+        columns = list(zip(*new, strict=True))
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
+        self._store.insert(_TABLE, pa.table(arrays, schema=_SCHEMA))
+        for qid, doc, name in new:
+            self._ids[qid] = {**self._ids.get(qid, {}), doc: name}
 
     def keep(self, is_there: Callable[[int], bool]) -> None:
         """Delete what was cut of rows of R_T that are gone."""
-        gone = [qid for qid in self._docs if not is_there(qid)]
+        gone = [qid for qid in self._ids if not is_there(qid)]
         for qid in gone:
-            del self._docs[qid]
+            del self._ids[qid]
         if gone and self._stored:
             listed = ", ".join(map(str, gone))
             self._store.connection.execute(f"DELETE FROM {_TABLE} WHERE qid IN ({listed})")
@@ -104,16 +114,13 @@ class Cuts:
         `qids` are the rows of R_T that it uses, `since` is its first document; `ordered`: an
         operator over time reads them.
         """
-        docs: set[int] = set()
+        docs: dict[int, str] = {}
         for qid in qids:
-            of_row = self._docs.get(qid, [])
-            docs.update(of_row[bisect_left(of_row, since) :])
-        if not docs:
-            return None
-        latest = max(docs)
-        known = self._documents({latest}).get(latest)
-        name = "" if known is None else known.id  # its identity may be forgotten
-        return Stopped(len(docs), name, self._bound, ordered)
+            docs.update({at: one for at, one in self._ids.get(qid, {}).items() if at >= since})
+        return Stopped(len(docs), docs[max(docs)], self._bound, ordered) if docs else None
+
+
+_SCHEMA = pa.schema([("qid", pa.int32()), ("doc", pa.int64()), ("id", pa.string())])
 
 
 def joins_below(operator: Operator) -> frozenset[int]:

@@ -67,6 +67,7 @@ def explain(
             *_heading(compiled, registered),
             *(line for join in _joins(compiled.root) for line in _join(None, join)),
             *_equal(subscriptions, registered, seen),
+            *_stopped(network, registered),
             *_time(compiled.root),
             *_warnings(store, subscriptions, compiled),
         ]
@@ -75,6 +76,7 @@ def explain(
         *_heading(compiled, registered),
         *(line for join in _joins(compiled.root) for line in _join(registry, join)),
         *_sharing(registry, subscriptions, registered),
+        *_stopped(network, registered),
         *_time(compiled.root),
         *_kept(store, registry, network, registered),
         *_plan(network, registered),
@@ -155,6 +157,18 @@ def _variables(join: CompiledJoin) -> Iterator[str]:
             definitions = join.block_definitions(side)
             for number, definition in zip(kept, definitions, strict=True):
                 yield f"  {each.label(number)}: {definition}"
+
+
+def _stopped(network: Network, registered: Subscription | None) -> Iterator[str]:
+    stopped = None if registered is None else network.stopped(registered)
+    if stopped is not None:
+        documents = "1 document" if stopped.documents == 1 else f"{stopped.documents} documents"
+        yield (
+            f"stopped at {stopped.results:,} results of {documents}, the latest: {stopped.latest};"
+            " those with the newest partners stay"
+        )
+        if stopped.incomplete:
+            yield "incomplete: operators over time took no row of these documents"
 
 
 def _sharing(

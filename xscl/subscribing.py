@@ -263,9 +263,12 @@ class Subscribing(Pushing):
         return self._subscriptions.get(name)
 
     def stopped(self, name: str) -> Stopped | None:
-        """Return at which documents the bound of results has stopped a subscription, if at any."""
-        with self._lock:
-            return self._network.stopped(self._subscriptions[name])
+        """Return at which documents the bound of results has stopped a subscription, if at any.
+
+        Waits for nobody.
+        """
+        found = self._subscriptions.get(name)
+        return None if found is None else self._network.stopped(found)
 
     def knows_stream(self, name: str) -> bool:
         """Return whether a stream is declared or published; waits for nobody, like the next."""

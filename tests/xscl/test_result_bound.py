@@ -98,7 +98,11 @@ def run(
                 engine.close()
                 engine = xscl.Engine(path, result_bound=most)
     with engine:
-        cut_at = engine._store.fetch("SELECT * FROM state.cut") if engine._store.has("cut") else []
+        cut_at = (
+            engine._store.fetch("SELECT qid, doc FROM state.cut")
+            if engine._store.has("cut")
+            else []
+        )
         return answers(engine), set(cut_at)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +20,7 @@ from xscl.cli.queries import (
     unknown_streams,
 )
 from xscl.cli.remote import Refused, Remote, place, reached
+from xscl.cuts import Stopped
 from xscl.engine import Engine
 from xscl.errors import NameTaken
 from xscl.following import prepare
@@ -157,9 +158,20 @@ def subscriptions(
     ]
     for line in table(("NAME", "TEMPLATE", "READS", "QUERY"), rows):
         say(line)
+    for one in found:
+        if one["stopped"]:
+            say(f"{one['name']} {_stopped(one['stopped'])}")
 
 
-_FIELDS = ("name", "query", "reads", "publishes", "template", "updates")
+def _stopped(stopped: Mapping[str, Any]) -> str:
+    """Return where a subscription was stopped by the bound of results, as a person reads it."""
+    number = stopped["documents"]
+    state = "incomplete, " if stopped["incomplete"] else ""
+    documents = "1 document" if number == 1 else f"each of {number} documents"
+    return f"is {state}stopped at {stopped['results']:,} matches of {documents}"
+
+
+_FIELDS = ("name", "query", "reads", "publishes", "template", "updates", "stopped")
 
 
 def _row(shown: dict[str, Any]) -> dict[str, Any]:
@@ -176,9 +188,17 @@ def _registered(engine: Engine) -> list[dict[str, Any]]:
             "publishes": s.publish,
             "template": s.template,
             "updates": s.updates,
+            "stopped": _shown(engine.stopped(s.name)),
         }
         for s in sorted(engine.subscriptions, key=lambda one: one.name)
     ]
+
+
+def _shown(stopped: Stopped | None) -> dict[str, Any] | None:
+    """Return where a subscription was stopped as the service shows it."""
+    if stopped is None:
+        return None
+    return {name: getattr(stopped, name) for name in ("documents", "results", "incomplete")}
 
 
 def _put(service: Remote, name: str, wanted: dict[str, Any]) -> list[str]:

@@ -53,7 +53,7 @@ class Attributes(SlotWise):
         composite = cast(Composite, row[VALUES])
         if composite.version > 1 and not self._updates:
             return
-        if self._cuts:
+        if self._cuts.of_push:
             whole = [slot for slot in slots_of(members) if not self._is_cut(slot, composite.rank)]
             if not whole:
                 return

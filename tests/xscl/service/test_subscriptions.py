@@ -29,6 +29,7 @@ def test_put_get_delete(operator: httpx.Client) -> None:
         "publishes": None,
         "template": made.json()["template"],
         "updates": False,
+        "stopped": None,
     }
     again = operator.put("/v1/subscriptions/twice", json={"query": TWICE})
     assert (again.status_code, again.json()) == (200, made.json())
@@ -39,6 +40,21 @@ def test_put_get_delete(operator: httpx.Client) -> None:
     gone = operator.get("/v1/subscriptions/twice")
     assert (gone.status_code, gone.json()["code"]) == (404, "unknown_subscription")
     assert gone.headers["content-type"] == "application/problem+json"
+
+
+def test_a_subscription_shows_where_it_was_stopped(operator: httpx.Client) -> None:
+    query = "cut//r[./a->x][./a->v] FOLLOWED BY{x = y AND v = w, 1 d} cut//r[./a->y][./a->w]"
+    ok(operator.put("/v1/subscriptions/cut", json={"query": query}))
+    body = f"<r>{'<a>v</a>' * 20}</r>".encode()
+    for number in range(3):
+        ok(operator.post(f"/v1/documents/cut?id=c{number}", content=body))
+    expected = {"documents": 2, "results": 10_000, "incomplete": False}
+    eventually(lambda: ok(operator.get("/v1/subscriptions/cut"))["stopped"] == expected)
+    explained = ok(operator.get("/v1/subscriptions/cut/explain"))["text"]
+    assert "stopped at 10,000 results of 2 documents, the latest: c2" in explained
+    page = operator.get("/subscriptions/cut").text
+    assert "Stopped at 10,000 matches of each of 2 documents" in page
+    ok(operator.delete("/v1/subscriptions/cut"))
 
 
 @pytest.mark.parametrize("name", ["a/b", "a%2Fb", "a/matches"])

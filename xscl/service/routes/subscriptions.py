@@ -52,6 +52,19 @@ class New(BaseModel):
     )
 
 
+class StoppedAt(BaseModel):
+    """Documents that have more results with a join of the subscription than stay."""
+
+    documents: int = Field(description="How many documents.", examples=[1])
+    results: int = Field(
+        description="How many results of each stay: those with the newest partners.",
+        examples=[10_000],
+    )
+    incomplete: bool = Field(
+        description="Whether an operator over time took no row of these documents."
+    )
+
+
 class Shown(BaseModel):
     """A subscription, as its owner has written it."""
 
@@ -70,6 +83,9 @@ class Shown(BaseModel):
     )
     updates: bool = Field(
         description="Whether it sees new versions of documents.", examples=[False]
+    )
+    stopped: StoppedAt | None = Field(
+        None, description="Where the bound of results has stopped it, if anywhere."
     )
 
 
@@ -231,4 +247,15 @@ def shown(here: Installation, who: Account, found: Subscription) -> Shown:
         publishes=None if found.publish is None else who.own(found.publish),
         template=found.template if who.is_operator else None,
         updates=found.updates,
+        stopped=stopped_at(here, found),
+    )
+
+
+def stopped_at(here: Installation, found: Subscription) -> StoppedAt | None:
+    """Return where the bound of results has stopped a subscription, None if nowhere."""
+    stopped = here.engine.stopped(found.name)
+    if stopped is None:
+        return None
+    return StoppedAt(
+        documents=stopped.documents, results=stopped.results, incomplete=stopped.incomplete
     )
