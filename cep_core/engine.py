@@ -35,6 +35,7 @@ from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Found
 from cep_core.intake import Intake
 from cep_core.journal import Unwritten
+from cep_core.languages import require_name
 from cep_core.mop import Operator
 from cep_core.operators.state import State
 from cep_core.options import Options
@@ -115,6 +116,7 @@ class Engine:
         may belong to several of them.  ``rate`` is how many events come in a second, for
         rewriting; without it the rate is measured.
         """
+        require_name(name, "the name of a stream")
         if self._queries.schema(name) is not None:
             raise NameTaken(f"there is a stream {name} already")
         self._streams.declare(name, attributes, lateness, channel, rate)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import inf
+from sys import float_info
 
 from cep_core.channels import Channel, Members, Port, members_of
 from cep_core.errors import CepError, near_miss
@@ -62,7 +62,7 @@ class Streams:
             raise CepError(f"a lateness is at least 0 ticks, not {shown(lateness)}")
         if label is not None and not isinstance(label, str):
             raise CepError(f"the label of a channel is a str, not {shown(label)}")
-        if rate is not None and not (isinstance(rate, int | float) and 0 < rate < inf):
+        if rate is not None and not (isinstance(rate, int | float) and 0 < rate <= float_info.max):
             raise CepError(f"a rate is a number of events in a second, not {shown(rate)}")
         schema = attributes if isinstance(attributes, Schema) else _schema(name, attributes)
         other = self._labels.get(label or "")

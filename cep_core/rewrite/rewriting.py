@@ -18,7 +18,7 @@ from typing import assert_never
 
 from cep_core.rewrite.cost import Rates, estimate
 from cep_core.rewrite.limits import constraint, ends_with
-from cep_core.rewrite.nexts import optimal_next
+from cep_core.rewrite.nexts import figure_5, optimal_next
 from cep_core.rewrite.pattern import (
     After,
     Condition,
@@ -32,6 +32,8 @@ from cep_core.rewrite.pattern import (
     aliases_of,
 )
 from cep_core.rewrite.unions import optimal_union
+
+_MOST_COMPARED = 16  # operands of a sequence of which all forms are compared
 
 
 def rewritten(pattern: Pattern, rates: Rates) -> Pattern:
@@ -182,7 +184,9 @@ def _parenthesised(operands: Sequence[Pattern], rates: Rates) -> Pattern:
     known = [one for one in estimates if one is not None]
     if len(known) < len(operands):
         return reduce(Next, operands)
-    return optimal_next(operands, known, Next)
+    # The optimum of 40 operands takes half a minute, as its work grows with the fourth power.
+    chosen = optimal_next if len(operands) <= _MOST_COMPARED else figure_5
+    return chosen(operands, known, Next)
 
 
 def _tested(pattern: Pattern, tests: Conditions) -> Pattern:
