@@ -58,6 +58,11 @@ class Serving:
         return self.address
 
     @property
+    def pid(self) -> int:
+        """The number of the process."""
+        return self._process.pid
+
+    @property
     def exit_code(self) -> int | None:
         """The exit code, None while it runs."""
         return self._process.poll()
