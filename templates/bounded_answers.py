@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from templates.columns import Column, Columns, Index, chosen, distinct, equal_rows, steps
+from templates.columns import Column, Columns, Index, chosen, distinct, equal_rows, portions, steps
 from templates.first_rows import relations_of
 from templates.inmemory import FOLLOWED_BY, Touched, answers
 from templates.joingraph import LEFT, JoinGraph
@@ -161,7 +161,7 @@ class BoundedAnswers:
         take: Take,
     ) -> None:
         """Evaluate one row of R_T over the documents of groups that are not hot."""
-        for part in _waves(found["expected"]):
+        for part in portions(found["expected"], WAVE):
             take(_answers(graph, one, joins, others, found["docs"][part]))
 
     def _hot(
@@ -181,7 +181,7 @@ class BoundedAnswers:
             order = np.lexsort((group["docs"], group["new"], group["old"], group["old_rank"]))[::-1]
             group = chosen(group, order)
             answered = 0
-            for part in _waves(group["expected"]):
+            for part in portions(group["expected"], WAVE):
                 last = int(group["old_rank"][part[-1]]), int(group["old"][part[-1]])
                 newest = int(group["old_rank"][part[0]]), int(group["old"][part[0]])
                 if newest < oldest or answered >= self.enough:
@@ -300,22 +300,6 @@ def _sums_above(row: Column, rank: Column, expected: Column, most: int) -> Colum
     group = group.ravel()
     found: Column = (np.bincount(group, expected) > most)[group]
     return found
-
-
-def _waves(expected: Column) -> list[Column]:
-    """Return places in order, in parts of which not more than `WAVE` is expected.
-
-    One of which more is expected is a part of its own.
-    """
-    parts: list[list[int]] = []
-    total = float(WAVE)
-    for at, one in enumerate(expected.tolist()):
-        total += one
-        if total > WAVE:
-            parts.append([])
-            total = one
-        parts[-1].append(at)
-    return [np.array(part) for part in parts]
 
 
 def _most_of_a_pair(bindings: Columns) -> int:

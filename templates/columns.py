@@ -115,6 +115,22 @@ def ends(first: Column, size: int) -> Column:
     return np.append(first[1:], size)
 
 
+def portions(sizes: Column, most: int) -> list[Column]:
+    """Return places in order, in portions whose sizes sum up to `most` at most.
+
+    One that is larger is a portion of its own.
+    """
+    found: list[list[int]] = []
+    total = float(most)
+    for at, size in enumerate(sizes.tolist()):
+        total += size
+        if total > most or not found:
+            found.append([])
+            total = size
+        found[-1].append(at)
+    return [np.array(portion) for portion in found]
+
+
 DENSE = 8
 """Numbers within a range up to so many times as long as they are are told by their places in it."""
 

@@ -24,7 +24,17 @@ from typing import Protocol
 
 import numpy as np
 
-from templates.columns import Column, Columns, Index, among, chosen, distinct, spread, together
+from templates.columns import (
+    Column,
+    Columns,
+    Index,
+    among,
+    chosen,
+    distinct,
+    portions,
+    spread,
+    together,
+)
 from templates.kept import Kept
 from templates.members import Driving
 from templates.relations import INFINITE
@@ -173,7 +183,7 @@ class Pass:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))  # of each partner among the newest
         place = place[inverse]
-        for part in _cut(expected[order]):
+        for part in portions(expected[order], PART):
             here = np.flatnonzero((place >= part[0]) & (place <= part[-1]))
             newest = int(partners[order[part[0]]])
             present = distinct(edges[here])
@@ -181,7 +191,7 @@ class Pass:
             here = here[~among(edges[here], gone)]
             if not len(here):
                 continue
-            if expected[order[part]].sum() > PART and len(part) == 1:
+            if expected[order[part[0]]] > PART:
                 yield Dense(*((doc, newest) if self.back else (newest, doc)), distinct(edges[here]))
                 continue
             wanted = np.zeros(len(rows), np.bool_)

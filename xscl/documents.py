@@ -30,12 +30,12 @@ from xscl.errors import DocumentError, StoreError
 from xscl.ledger import Beat
 from xscl.refusing import FARTHEST, REJECTED, Reason, Refusal, rejected, sound
 from xscl.store import Store
+from xscl.tree_cache import TreeCache
 from xscl.xpath.arrivals import Arrival, Arrivals
 from xscl.xpath.portions import Elsewhere, Numbers, Part
 from xscl.xpath.tree import Tree, number_nodes
 
 LEVELS = 64  # ranks from one arrival to the next: how deep published streams can be nested
-TREES = 256  # parsed documents kept for reading matches
 RECENT = 4096  # documents of small batches that matches are read of without asking the store
 EARLIEST = -FARTHEST  # the clock before the first document
 
@@ -71,7 +71,7 @@ class Documents:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.clock, self.next = store.numbers("clock", "next_doc")
-        self._trees: OrderedDict[int, Tree] = OrderedDict()
+        self._trees = TreeCache()
         self._recent: OrderedDict[int, Stored] = OrderedDict()
         self._arrived: list[Arrivals] = []  # in this push, perhaps not stored yet; none is empty
         self._arrived_from: list[int] = []  # the first number of each
@@ -275,7 +275,7 @@ class Documents:
         """Return a document's numbered nodes."""
         tree = self._trees.get(doc)
         if tree is None and (here := self._arrival(doc)) is not None:
-            tree = self._trees[doc] = number_nodes(here.root)
+            tree = self._trees.put(doc, number_nodes(here.root))
         if tree is None:
             rows = self._store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
             if not rows:
@@ -283,16 +283,13 @@ class Documents:
                     "the documents of this match are no longer kept",
                     hint="read a match before its subscription is removed, or keep matches longer",
                 )
-            tree = self._trees[doc] = number_nodes(parse(rows[0][0]))
-        self._trees.move_to_end(doc)
-        if len(self._trees) > TREES:
-            self._trees.popitem(last=False)
+            tree = self._trees.put(doc, number_nodes(parse(rows[0][0])))
         return tree
 
     def read(self, docs: Iterable[int]) -> None:
         """Read documents whose nodes are about to be asked for, in one go.
 
-        They are at hand until 256 others have been asked for.
+        They are cached (`TreeCache`): a document that is too large for that is read again.
         """
         missing = {doc for doc in docs if doc not in self._trees and not self._arrival(doc)}
         if len(missing) < 2:
@@ -302,9 +299,7 @@ class Documents:
         for doc, xml in self._store.fetch(
             "SELECT doc, xml FROM state.text SEMI JOIN asked USING (doc)"
         ):
-            self._trees[doc] = number_nodes(parse(xml))
-        while len(self._trees) > TREES:
-            self._trees.popitem(last=False)
+            self._trees.put(doc, number_nodes(parse(xml)))
 
     def recent(self, doc: int) -> Stored | None:
         """Return a document that has come lately, None if the store has to be asked.

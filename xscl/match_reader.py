@@ -8,7 +8,6 @@ the engine would see its own transaction fail.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
@@ -17,10 +16,8 @@ from xscl.composites import Composite, composite_of, of_document
 from xscl.documents import Stored
 from xscl.errors import StoreError
 from xscl.store import Store
+from xscl.tree_cache import TreeCache
 from xscl.xpath.tree import Tree, number_nodes
-
-TREES = 256
-"""Parsed documents that a reader keeps."""
 
 
 def _none(doc: int) -> Stored | None:
@@ -39,7 +36,7 @@ class MatchReader:
         self.store = store
         self.lock = threading.RLock()
         self._recent = recent
-        self._trees: OrderedDict[int, Tree] = OrderedDict()
+        self._trees = TreeCache()
 
     def close(self) -> None:
         """Close the connection when no other thread reads."""
@@ -103,10 +100,7 @@ class MatchReader:
                 rows = self.store.fetch("SELECT xml FROM state.text WHERE doc = ?", [doc])
                 if not rows:
                     raise _gone()
-                tree = self._trees[doc] = number_nodes(parse(rows[0][0]))
-            self._trees.move_to_end(doc)
-            if len(self._trees) > TREES:
-                self._trees.popitem(last=False)
+                tree = self._trees.put(doc, number_nodes(parse(rows[0][0])))
             return tree
 
 

@@ -21,7 +21,7 @@ from tests.whole.queries import Case
 from tests.whole.test_engine import CUTS, KINDS, Player, agrees, interrupted
 from tests.xscl.test_cli import failed
 from tests.xscl.test_relational import FLAT, flat
-from xscl import Document, Engine, Match, QueryError, XsclError, documents, forgetting, pushing
+from xscl import Document, Engine, Match, QueryError, XsclError, forgetting, pushing, tree_cache
 from xscl.home import Home
 from xscl.retention import DAY, SERVICE, KeptTexts, Retention, asked, kept
 from xscl.serve import Service, Serving
@@ -113,7 +113,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forgetting.Forgetting, "_pays", lambda forgetting: True)
     monkeypatch.setattr(forgetting, "BOUNDED", 1)
     monkeypatch.setattr(pushing, "FORGOTTEN_AFTER", 1)
-    monkeypatch.setattr(documents, "TREES", 1)  # what is read is read from its text
+    monkeypatch.setattr(tree_cache, "TREES", 1)  # what is read is read from its text
 
 
 def matching(cases: st.SearchStrategy[Case]) -> st.SearchStrategy[Case]:
