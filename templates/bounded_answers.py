@@ -14,7 +14,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from templates.columns import Column, Columns, Index, chosen, distinct, equal_rows, portions, steps
+from templates.columns import (
+    UNBOUNDED,
+    Column,
+    Columns,
+    Index,
+    chosen,
+    distinct,
+    equal_rows,
+    portions,
+    steps,
+)
 from templates.first_rows import relations_of
 from templates.inmemory import FOLLOWED_BY, Touched, answers
 from templates.joingraph import LEFT, JoinGraph
@@ -133,7 +143,7 @@ class BoundedAnswers:
         first = steps(joins["docs"][order], joins["pairs"][order])
         groups = chosen(joins, order[first])
         counts = np.diff(first, append=len(order)).astype(np.float64)
-        which, at = Index(groups["pairs"]).rows(rows["e0"][some], most=None)
+        which, at = Index(groups["pairs"]).rows(rows["e0"][some], most=UNBOUNDED)
         row, expected = some[which], counts[at]
         holds = in_time(chosen(rows, row), chosen(groups, at))
         row, at, expected = row[holds], at[holds], expected[holds]
@@ -222,7 +232,7 @@ class BoundedAnswers:
         first = steps(bindings["doc"][order], bindings["pair"][order])
         groups = chosen(bindings, order[first])
         counts = np.diff(first, append=len(order)).astype(np.float64)
-        row, at = Index(groups["pair"]).rows(rows["p0"], most=None)
+        row, at = Index(groups["pair"]).rows(rows["p0"], most=UNBOUNDED)
         doc, expected = groups["doc"][at], counts[at]
         for place in range(1, len(graph.pairs)):
             kept, at = equal_rows(

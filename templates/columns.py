@@ -50,6 +50,7 @@ def together(parts: Sequence[Columns]) -> Columns:
 
 MOST = 1_000_000
 """Pairs of rows from which on a join is left to the database."""
+UNBOUNDED = float("inf")
 
 
 class TooManyRows(Exception):
@@ -69,14 +70,14 @@ class Index:
         counted: Column = last - first
         return counted
 
-    def rows(self, wanted: Column, *, most: int | None = MOST) -> tuple[Column, Column]:
+    def rows(self, wanted: Column, *, most: float | None = None) -> tuple[Column, Column]:
         """Return all pairs of a place in `wanted` and a row that has the value there.
 
         Raises:
-            TooManyRows: there are more than `most` of them; None: no bound.
+            TooManyRows: there are more than `most` of them, which is `MOST` if not said.
         """
         first, last = self._bounds(wanted)
-        if most is not None and (last - first).sum() > most:
+        if (last - first).sum() > (MOST if most is None else most):
             raise TooManyRows
         which, at = spread(first, last)
         return which, self._order[at]
@@ -160,12 +161,12 @@ def among(values: Column, present: Column) -> Column:
 
 
 def equal_rows(
-    left: Sequence[Column], right: Sequence[Column], most: int = MOST
+    left: Sequence[Column], right: Sequence[Column], most: float | None = None
 ) -> tuple[Column, Column]:
     """Return the pairs of a row of `left` and a row of `right` that are equal in all columns.
 
     Raises:
-        TooManyRows: there are more than `most` of them.
+        TooManyRows: there are more than `most` of them, which is `MOST` if not said.
     """
     size = len(left[0])
     codes, span = np.zeros(size + len(right[0]), dtype=np.int64), 1

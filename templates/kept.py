@@ -24,6 +24,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from templates.columns import (
+    UNBOUNDED,
     Column,
     Columns,
     Growing,
@@ -159,7 +160,7 @@ class Kept:
         usable = np.flatnonzero(among(self._rows["pair"][rows], distinct(pairs)))
         which, rows = which[usable], rows[usable]
         there = Index(both(which, self._rows["pair"][rows].astype(np.int64)))
-        place, found = there.rows(both(np.searchsorted(every, keys), pairs), most=None)
+        place, found = there.rows(both(np.searchsorted(every, keys), pairs), most=UNBOUNDED)
         return place, rows[found]
 
     def of_documents(self, docs: Column) -> Column:

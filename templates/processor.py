@@ -47,7 +47,7 @@ from templates.views import BACKWARD, FORWARD, JOINS, Views, make_several, writt
 FEW_ROWS = 32_768
 """Value joins of a batch, and bindings of filters, up to which templates are joined in memory."""
 
-SHOWN = 1_000_000
+SHOWN = 100_000
 """Rows of R_vj of one push that can be read afterwards; the evaluation has no such bound."""
 
 Apart: TypeAlias = Callable[[Column, Column], Column]

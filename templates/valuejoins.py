@@ -25,6 +25,7 @@ from typing import Protocol
 import numpy as np
 
 from templates.columns import (
+    UNBOUNDED,
     Column,
     Columns,
     Index,
@@ -248,9 +249,9 @@ class Pass:
         there = _code(docs, kept["doc"], keys, kept["key"])
         made = []
         for part in _cut(ours_by_doc.counts(near)):
-            place, which = ours_by_doc.rows(near[part], most=None)
+            place, which = ours_by_doc.rows(near[part], most=UNBOUNDED)
             asked = _code(docs, far[part][place], keys, batch["key"][ours[which]])
-            found, at = Index(asked).rows(there, most=None)
+            found, at = Index(asked).rows(there, most=UNBOUNDED)
             made.append(self._made(batch, ours[which[at]], rows[found]))
         return together(made)
 

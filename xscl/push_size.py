@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-AIM = 500_000
+AIM = 100_000
 """Results of joins that a transaction should find at most."""
 FIRST, MOST = 2_048, 65_536
 GROWTH = 4

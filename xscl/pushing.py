@@ -18,6 +18,7 @@ from feeds.faultpoints import reached
 from xscl.assembly import Assembly
 from xscl.collector import paused
 from xscl.documents import Origin
+from xscl.heap_trim import MANY, trim_heap
 from xscl.ledger import Batch, Beat
 from xscl.match import Reader
 from xscl.matches import Matches
@@ -135,6 +136,8 @@ class Pushing(Assembly):
             laps.end("store")
         laps.end("commit")
         self._push_size.learn(len(documents), self._network.joined)
+        if self._network.joined > MANY:
+            trim_heap()
         self.pace.count(len(accepted), self._results)
         return results
 

@@ -39,8 +39,8 @@ def test_intermediate_rows_are_bound_by_the_nodes(
     made: list[int] = []
     rows = Index.rows
 
-    def counted(index: Index, wanted: Column) -> Any:
-        found = rows(index, wanted)
+    def counted(index: Index, wanted: Column, **bound: Any) -> Any:
+        found = rows(index, wanted, **bound)
         made.append(len(found[0]))
         return found
 

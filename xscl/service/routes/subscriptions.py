@@ -61,7 +61,8 @@ class StoppedAt(BaseModel):
         examples=[10_000],
     )
     incomplete: bool = Field(
-        description="Whether an operator over time took no row of these documents."
+        description="Whether an operator over time took no row of these documents.",
+        examples=[False],
     )
 
 
