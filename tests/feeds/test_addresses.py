@@ -80,7 +80,7 @@ def resolving_to(*addresses: str) -> Resolve:
 
 
 @pytest.mark.parametrize("network", [*REFUSED_IPV4, *REFUSED_IPV6], ids=str)
-def test_networks_of_the_table_are_refused_in_every_form(network: Network) -> None:
+def test_w1_w2_networks_of_the_table_are_refused_in_every_form(network: Network) -> None:
     for address in samples(network):
         assert not is_public(str(address)), address
         for host in written(address):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import statistics
+
 import pytest
 
+from tests.stress.hostile import drill
 from tests.stress.program import run
 from tests.stress.service import PLANTED
 
@@ -28,3 +31,12 @@ def test_matches_that_are_read_through_the_engines_connection_are_noticed() -> N
     """The fault that ended the first release under ordinary use."""
     report = run(1, 120, program=PLANTED, stops_within=PATIENCE)
     assert report.wrong
+
+
+@pytest.mark.slow
+def test_hostile_documents_and_connections_of_one_client() -> None:
+    """The bounds, at ten times of what is promised in seconds: other tests may run beside."""
+    figures = drill(10, stops_within=PATIENCE)
+    assert not figures.wrong, figures
+    assert statistics.quantiles(figures.requests, n=20)[-1] < 10, figures
+    assert figures.growth < 200_000_000, figures

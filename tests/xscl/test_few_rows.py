@@ -54,7 +54,7 @@ def test_intermediate_rows_are_bound_by_the_nodes(
         engine.push(document("S", 1, f"<a>{item * same}</a>"))
         found = engine.push(document("T", 2, f"<a>{item}</a>"))
     assert len(found) == 5 * same
-    assert max(made) == 5 * same
+    assert max(made) <= 5 * same
 
 
 def test_a_document_with_very_many_bindings_stops_no_push(
