@@ -288,6 +288,50 @@ def test_documents_are_shredded_by_the_tasks(
     assert not list((tmp_path / "p").glob("*.witnesses"))
 
 
+BOUNDED = (
+    "S//r[./a->x] FOLLOWED BY{x = y, 100} S//r[./a->y]",
+    "S//r[./a->x] JOIN{x = y, 100} S//r[./b->y]",
+    "S//r[./a->x] FOLLOWED BY{x = y, 20} S//r[./b->y] FOLLOWED BY{y = z, 20} S//r[./a->z]",
+    "(S//r[./a->x] FOLLOWED BY{x = y, 20} S//r[./b->y]) NEXT{y = z} S//r[./a->z]",
+)
+
+
+@pytest.mark.spark
+def test_bounded_results_are_the_same_directly_and_through_spark(
+    spark_session: "SparkSession", spool: Spool, tmp_path: Path
+) -> None:
+    """Documents that exceed the bound of results, in segments of which each consumer makes its own
+    batches, against an engine that is given one after the other."""
+    spark = pytest.importorskip("xscl.spark")
+    text = "<r><a>{}</a><a>{}</a><b>{}</b></r>"
+    documents = [
+        Document("S", f"d{n}", n // 2, text.format(n % 7, n % 5, n % 3).encode()) for n in range(60)
+    ]
+    for at in range(0, len(documents), 20):
+        spool.append(documents[at : at + 20], 0)
+    found = []
+    for way in ("alone", "direct", "spark"):
+        with Engine(result_bound=6) as engine:
+            for number, query in enumerate(BOUNDED):
+                engine.subscribe(f"q{number}", query)
+            sink = EngineSink(engine)
+            if way == "alone":
+                for document in documents:
+                    engine.push(document)
+            elif way == "direct":
+                assert DirectConsumer(spool, sink).run_once() == len(documents)
+            else:
+                place, patterns = tmp_path / "checkpoint", tmp_path / "patterns"
+                consumer = spark.SparkConsumer(spark_session, spool, sink, place, patterns=patterns)
+                assert consumer.run_once() == len(documents)
+            engine.flush()
+            stopped = [engine.stopped(f"q{number}") for number, _ in enumerate(BOUNDED)]
+            assert all(stopped)
+            found.append((sorted(match.id for match in engine.matches()), stopped))
+    assert found[0] == found[1] == found[2]
+    assert len(found[0][0]) > 300
+
+
 @pytest.mark.spark
 def test_a_damaged_segment_stops_spark_with_its_name(
     build_spark: Build, spool: Spool, store: Store
