@@ -124,6 +124,7 @@ class Network:
             self._findings.take,
             cuts.note,
             self._reads_results,
+            lambda: bool(self._publishers),
         )
         self.planner = Planner(plan, registry, number, lateness)
         self.relational = Relational(

@@ -144,6 +144,7 @@ class Joins:
         found: Callable[[pa.Table], None],
         cut: Callable[[Sequence[Cut]], None],
         reads_results: Callable[[int], bool],
+        publishes: Callable[[], bool],
     ) -> None:
         self.templates: dict[TemplateJoin, None] = {}
         self.documents: set[int] = set()  # that something was found in, since the last look
@@ -157,6 +158,7 @@ class Joins:
         self._found = found
         self._cut = cut
         self._reads_results = reads_results
+        self._publishes = publishes
         self._witnesses: list[Witnesses] = []
         self._again: list[tuple[int, int, Composite]] = []
         self.results = 0  # of this transaction
@@ -224,7 +226,7 @@ class Joins:
             if more and self._several:
                 raise Interleaved
             cuts = [*cuts, *more]
-        if found.num_rows:
+        if found.num_rows and (self._inlets or self._publishes()):  # there may be another round
             before.update(counted(found, self._processor.ranks))
         self._cut(cuts)
         self.results += found.num_rows
