@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 
 from tests.stress.clients import KINDS, Client, Findings, Follower, Poster, Publisher, started
-from tests.stress.oracle import differences
+from tests.stress.oracle import SKIPPED, Sent, differences
 from tests.stress.service import SERVE, Serving
 from xscl.home import Home
 
@@ -71,6 +71,7 @@ def run(
                 thread.join()
             if not findings.wrong and service.exit_code is None:
                 _drain(address, findings)
+                _wait_for_prints(service, [poster.sent for poster in posters])
             if (wrong := service.stop(stops_within)) is not None:
                 findings.wrong.append(wrong)
             sent = [poster.sent for poster in posters]
@@ -104,6 +105,19 @@ def _wait(service: Serving, findings: Findings, seconds: float) -> None:
     while time.monotonic() < until and not findings.stop.wait(0.1):
         if service.exit_code is not None:
             findings.found(f"the service ended with {service.exit_code}: {service.errors[-5:]}")
+
+
+def _wait_for_prints(service: Serving, sent: Sequence[Sent]) -> None:
+    """Return when all expected matches are printed, or the time for that is over.
+
+    SIGTERM leaves the rest to the next start; `differences` then says what is missing.
+    """
+    until = time.monotonic() + DRAINS
+    expected = {one.subscription: one.pairs().total() for one in sent}
+    while time.monotonic() < until and not service.printed_of[SKIPPED]:
+        if all(service.printed_of[name] >= number for name, number in expected.items()):
+            return
+        time.sleep(0.2)
 
 
 def _drain(address: str, findings: Findings) -> None:

@@ -39,6 +39,7 @@ class Serving:
             env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         self.printed = Counter[str]()
+        self.printed_of = Counter[str]()  # by subscription
         self.address: str | None = None
         self.errors: list[str] = []
         self._there = threading.Event()
@@ -96,6 +97,7 @@ class Serving:
             for line in lines:
                 told = json.loads(line)
                 self.printed[told.get("match", SKIPPED)] += 1
+                self.printed_of[told.get("subscription", SKIPPED)] += 1
 
     def _read_errors(self) -> None:
         assert self._process.stderr is not None
