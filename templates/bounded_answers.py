@@ -25,10 +25,10 @@ from templates.columns import (
     portions,
     steps,
 )
-from templates.first_rows import relations_of
+from templates.first_rows import WORK, relations_of
 from templates.inmemory import FOLLOWED_BY, Touched, answers
 from templates.joingraph import LEFT, JoinGraph
-from templates.result_bound import RESULTS, Cut, Newest, Ranks, newcomers
+from templates.result_bound import LAST, RESULTS, Cut, Newest, Ranks, newcomers, own_group
 
 WAVE = 100_000
 """Expected answers that are made at once of a hot group."""
@@ -52,6 +52,7 @@ class BoundedAnswers:
     most: int = RESULTS
     newest: Newest = field(default_factory=Newest)
     cuts: list[Cut] = field(default_factory=list)
+    _work: dict[tuple[int, int], int] = field(default_factory=dict)  # that groups have left
 
     @property
     def enough(self) -> int:
@@ -62,6 +63,7 @@ class BoundedAnswers:
         """Begin another push."""
         self.newest.clear()
         self.cuts.clear()
+        self._work.clear()
 
     # -- Two sides -------------------------------------------------------------------------
 
@@ -90,7 +92,7 @@ class BoundedAnswers:
         left = np.ones(len(rows["qid"]), np.bool_)
         for some in _in_parts(rows, joins):
             found = self._expected(graph, rows, some, joins, others)
-            hot = _sums_above(found["row"], found["rank"], found["expected"], self.most)
+            hot = _sums_above(found, self.most)
             for row in distinct(found["row"][hot]).tolist():
                 left[row] = False
                 of_row = found["row"] == row
@@ -120,10 +122,10 @@ class BoundedAnswers:
             qid, partner = int(one["qid"][0]), (int(old_rank[0]), int(old[0]))
             if not usable or not in_time(one, times).all():
                 continue
-            if partner < self.newest.oldest(qid, int(rank[0])):
+            if old_rank[0] and partner < self.newest.oldest(qid, int(rank[0])):
                 continue
             found = self._first(graph, one, int(both[0]), Cut(qid, int(new[0]), int(rank[0])))
-            if len(found["qid"]) >= self.enough:
+            if len(found["qid"]) >= self.enough and old_rank[0]:
                 self.newest.note(qid, int(rank[0]), partner)
             yield found
 
@@ -159,6 +161,7 @@ class BoundedAnswers:
         return {
             **{"row": row, "docs": docs, "expected": expected},
             **{"new": new, "rank": rank, "old": old, "old_rank": old_rank},
+            "own": own_group(old, old_rank),
         }
 
     def _light(
@@ -185,8 +188,10 @@ class BoundedAnswers:
     ) -> None:
         """Evaluate one row of R_T over hot groups, the newest partners first."""
         qid = int(one["qid"][0])
-        for rank in distinct(found["rank"]).tolist():
-            group = chosen(found, found["rank"] == rank)
+        for rank, own in sorted(
+            set(zip(found["rank"].tolist(), found["own"].tolist(), strict=True))
+        ):
+            group = chosen(found, (found["rank"] == rank) & (found["own"] == own))
             oldest = self.newest.oldest(qid, rank)
             order = np.lexsort((group["docs"], group["new"], group["old"], group["old_rank"]))[::-1]
             group = chosen(group, order)
@@ -194,7 +199,7 @@ class BoundedAnswers:
             for part in portions(group["expected"], WAVE):
                 last = int(group["old_rank"][part[-1]]), int(group["old"][part[-1]])
                 newest = int(group["old_rank"][part[0]]), int(group["old"][part[0]])
-                if newest < oldest or answered >= self.enough:
+                if answered >= self.enough or (newest < oldest and not own):
                     break
                 if len(part) == 1 and group["expected"][part[0]] > WAVE:
                     cut = Cut(qid, int(group["new"][part[0]]), rank)
@@ -204,7 +209,7 @@ class BoundedAnswers:
                     made = _distinct(graph, made)
                 take(made)
                 answered += len(made["qid"])
-                if answered >= self.enough:
+                if answered >= self.enough and not own:
                     self.newest.note(qid, rank, last)
 
     def _first(self, graph: JoinGraph, one: Columns, docs: int, group: Cut) -> Columns:
@@ -212,9 +217,13 @@ class BoundedAnswers:
         left, right = docs >> 31, docs & _LOWER
         pairs = [int(one[f"p{at}"][0]) for at, _ in enumerate(graph.pairs)]
         relations, query = relations_of(graph, pairs, self._sides(left, right))
+        key = group.qid, group.rank
+        query.work = self._work.get(key, WORK)
         nodes = query.answer(relations, self.enough)
+        self._work[key] = query.work
         if query.gave_up:
             self.cuts.append(group)
+            self.newest.note(group.qid, group.rank, LAST)  # no older partner is tried
         return _of_outputs(graph, one, left, right, nodes)
 
     def _sides(self, left: int, right: int) -> tuple[Columns, Columns]:
@@ -302,14 +311,15 @@ def _times_others(
     return row, docs, expected
 
 
-def _sums_above(row: Column, rank: Column, expected: Column, most: int) -> Column:
+def _sums_above(found: Columns, most: int) -> Column:
     """Return which rows are in groups of which more than the bound is expected."""
-    if not len(row):
+    if not len(found["row"]):
         return np.zeros(0, np.bool_)
-    _, group = np.unique(np.stack((row, rank)), axis=1, return_inverse=True)
+    keys = np.stack((found["row"], found["rank"], found["own"]))
+    _, group = np.unique(keys, axis=1, return_inverse=True)
     group = group.ravel()
-    found: Column = (np.bincount(group, expected) > most)[group]
-    return found
+    above: Column = (np.bincount(group, found["expected"]) > most)[group]
+    return above
 
 
 def _most_of_a_pair(bindings: Columns) -> int:

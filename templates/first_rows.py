@@ -23,8 +23,11 @@ from templates.joingraph import JoinGraph
 
 CHUNK = 100_000
 """Rows of an intermediate result from which on a query is split."""
-WORK = 400
-"""Joins attempted for one query at most; only cyclic queries without answers come near it."""
+WORK = 5_000_000
+"""Rows that are joined for one group of answers at most: about a second.
+
+Only cyclic queries without answers come near it.
+"""
 RANGES = 16
 """Ranges that a domain is split into at first."""
 
@@ -37,18 +40,18 @@ class FirstRows:
     """A conjunctive query over some relations.
 
     `outputs` are its head, in the order that answers are sorted by; `unequal` are pairs of
-    variables that have to differ.  `gave_up` says that the bound of work was reached: answers may
-    be missing then.
+    variables that have to differ.  `work` is how many rows may be joined; what is left of it stays
+    there.  `gave_up` says that this was too little: answers may be missing then.
     """
 
     outputs: Sequence[str]
     unequal: Sequence[tuple[str, str]] = ()
+    work: int = field(default=WORK)
     gave_up: bool = field(default=False, init=False)
-    _joins: int = field(default=0, init=False)
 
     def answer(self, relations: Sequence[Relation], most: int) -> Column:
         """Return the first `most` distinct answers, a row each, in ascending order."""
-        self._joins, self.gave_up = 0, False
+        self.gave_up = False
         if not all(map(_size, relations)):
             return self._none()
         projected = [
@@ -61,7 +64,7 @@ class FirstRows:
         reduced = _reduced(relations)
         if reduced is None:
             return self._none()
-        if self._joins >= WORK:
+        if self.work <= 0:
             self.gave_up = True
             return self._none()
         try:
@@ -100,7 +103,7 @@ class FirstRows:
 
     def _joined(self, relations: Sequence[Relation]) -> Column:
         """Return all distinct answers in order; raises TooManyRows."""
-        self._joins += 1
+        self.work -= sum(map(_size, relations))
         left = sorted(relations, key=_size)
         answer = dict(left.pop(0))
         while left:
@@ -108,6 +111,7 @@ class FirstRows:
             following = min(shared or left, key=_size)
             left = [one for one in left if one is not following]
             answer = _join(answer, following)
+            self.work -= _size(answer)
             if any(self._is_done(name, left) for name in answer):
                 answer = self._projected(answer, left)
         for one, other in self.unequal:

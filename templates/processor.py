@@ -392,7 +392,7 @@ class Processor:
         """Return which value joins want neither a partner nor an older one (`valuejoins.Stops`)."""
         rank, other = self.ranks(np.array([newcomer, partner])).tolist()
         gone = np.zeros(len(edges), np.bool_)
-        if not self._bounded.newest or other > rank:
+        if not self._bounded.newest or not other or other > rank:
             return gone
         gone[:] = True
         for members in self._registry.firing.reached(_ends(edges), two_sided=True):

@@ -6,6 +6,9 @@ of the output nodes.  What is beyond `RESULTS` in that order is cut.  So the bou
 the newcomer and the join alone, whatever the batch, the evaluator or a restart, and a query that
 was registered later sees a prefix of the same order.  (That is so for documents.  A composite
 arrives with its newest part, and its parts may be older.)
+
+What an operator over time puts out counts as earlier than all documents (rank 0), and comes when
+the clock says so: of two pushes it may be in either.  So each such partner is a group of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ RESULTS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """That a join had more answers with a document than stay.
+    """A join that had more answers with a document than stay.
 
     `newcomer` is the document, by its number, `rank` its place in the order of arrival.
     """
@@ -37,7 +40,7 @@ class Cut:
 
 
 def newcomers(doc1: Column, doc2: Column, ranks: Ranks) -> tuple[Column, ...]:
-    """Return of pairs of documents the newcomer, its rank, the partner, and the partner's rank."""
+    """Return the newcomer of each pair of documents, its rank, the partner, and its rank."""
     docs = distinct(np.concatenate((doc1, doc2)))
     known = ranks(docs)
     rank1, rank2 = known[np.searchsorted(docs, doc1)], known[np.searchsorted(docs, doc2)]
@@ -50,18 +53,24 @@ def newcomers(doc1: Column, doc2: Column, ranks: Ranks) -> tuple[Column, ...]:
     )
 
 
-Groups = Mapping[tuple[int, int], int]
-"""Numbers by row of R_T and rank of the newcomer."""
+Group = tuple[int, int, int]
+"""A row of R_T, the rank of the newcomer, and the partner if that is a group of its own, else 0."""
 
 
-def counted(found: pa.Table, ranks: Ranks) -> dict[tuple[int, int], int]:
+def own_group(partner: Column, rank: Column) -> Column:
+    """Return partners that are groups of their own, given their ranks; 0 for others."""
+    found: Column = np.where(rank == 0, partner, 0)
+    return found
+
+
+def counted(found: pa.Table, ranks: Ranks) -> dict[Group, int]:
     """Return how many results each join has with each newcomer."""
     keys, _, sizes = _grouped(found, ranks)
     return dict(zip(zip(*keys.tolist(), strict=True), sizes.tolist(), strict=True))
 
 
 def bounded(
-    found: pa.Table, ranks: Ranks, most: int = RESULTS, spent: Groups | None = None
+    found: pa.Table, ranks: Ranks, most: int = RESULTS, spent: Mapping[Group, int] | None = None
 ) -> tuple[pa.Table, list[Cut]]:
     """Return what stays of results (`processor.FOUND`), in their order, and what was cut.
 
@@ -94,10 +103,13 @@ def bounded(
 
 def _grouped(found: pa.Table, ranks: Ranks) -> tuple[Column, Column, Column]:
     """Return the groups of results (join, rank of the newcomer), that of each row, their sizes."""
-    _, rank, _, _ = newcomers(found["doc1"].to_numpy(), found["doc2"].to_numpy(), ranks)
+    _, rank, old, old_rank = newcomers(found["doc1"].to_numpy(), found["doc2"].to_numpy(), ranks)
     qid = found["qid"].to_numpy().astype(np.int64)
     keys, group, sizes = np.unique(
-        np.stack((qid, rank)), axis=1, return_inverse=True, return_counts=True
+        np.stack((qid, rank, own_group(old, old_rank))),
+        axis=1,
+        return_inverse=True,
+        return_counts=True,
     )
     return keys, group.ravel(), sizes
 
@@ -130,7 +142,7 @@ class Newest:
         self._oldest.clear()
 
     def note(self, qid: int, rank: int, partner: tuple[int, int]) -> None:
-        """Note of a join and the newcomer of a rank the oldest partner that is still wanted."""
+        """Record the oldest partner (rank, number) that a join still wants of a newcomer."""
         key = qid, rank
         self._oldest[key] = max(partner, self._oldest.get(key, partner))
 
@@ -143,3 +155,5 @@ class Newest:
 
 
 _ANY = (-1, -1)
+LAST = (1 << 62, 0)
+"""Later than every partner: no other is wanted."""

@@ -21,12 +21,15 @@ from templates.result_bound import RESULTS, Cut
 from xscl.documents import LEVELS, Stored
 from xscl.store import Store
 
+KEPT = 1_000
+"""Documents that are known of a row of R_T at least: the latest ones."""
+
 _TABLE = "state.cut"
 _CREATE = f"CREATE TABLE IF NOT EXISTS {_TABLE}(qid INTEGER, doc BIGINT, id VARCHAR)"
 
 
 class Stopped(NamedTuple):
-    """How many documents have more results than stay, and the id of the latest of them.
+    """How many documents have more results than stay, of the latest ones, and the id of the last.
 
     `results` is the bound; `incomplete` says that an operator over time lacks their rows.
     """
@@ -68,10 +71,18 @@ class Cuts:
         """Return whether one of some joins was cut at the document of a rank, in this push."""
         return rank in self._ranks and not qids.isdisjoint(self._ranks[rank])
 
-    @property
-    def of_push(self) -> bool:
-        """Whether something was cut in this push."""
-        return bool(self._ranks)
+    def has_rank(self, rank: int) -> bool:
+        """Return whether some join was cut at the document of a rank, in this push."""
+        return rank in self._ranks
+
+    def adopt(self, qid: int, documents: Mapping[int, str]) -> None:
+        """Record documents that a trial has found to be cut, by their numbers here."""
+        for doc in documents:
+            self._ranks[doc * LEVELS].add(qid)
+
+    def ids_of(self, qids: Iterable[int]) -> set[str]:
+        """Return the ids of the documents that were cut of some rows of R_T."""
+        return {name for qid in qids for name in self._ids.get(qid, {}).values()}
 
     def save(self) -> None:
         """Write what is new, and end the push."""
@@ -96,8 +107,14 @@ class Cuts:
         columns = list(zip(*new, strict=True))
         arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
         self._store.insert(_TABLE, pa.table(arrays, schema=_SCHEMA))
-        for qid, doc, name in new:
-            self._ids[qid] = {**self._ids.get(qid, {}), doc: name}
+        for qid in {qid for qid, _, _ in new}:
+            ids = {**self._ids.get(qid, {}), **{doc: name for q, doc, name in new if q == qid}}
+            if len(ids) > 2 * KEPT:
+                ids = dict(sorted(ids.items())[-KEPT:])
+                self._store.fetch(
+                    f"DELETE FROM {_TABLE} WHERE qid = ? AND doc < ?", [qid, min(ids)]
+                )
+            self._ids[qid] = ids
 
     def keep(self, is_there: Callable[[int], bool]) -> None:
         """Delete what was cut of rows of R_T that are gone."""

@@ -104,11 +104,23 @@ class MatchTail:
                     self._rung = False
                 try:
                     self._read_on()
-                except StoreError as error:  # matches are kept; the next ring tries again
-                    _log.warning("new matches cannot be read now: %s", error)
+                except Exception as error:  # matches are kept: they are read again
+                    self._report(error)
+                    with self._changed:
+                        self._rung = True
+                        self._changed.wait(RETRY)
+                    if self._is_over(at_rest=True):
+                        return
                 self._tell()
                 with self._changed:
                     self._changed.notify_all()
+
+    def _report(self, error: Exception) -> None:
+        """Log why matches could not be read."""
+        if isinstance(error, StoreError):
+            _log.warning("new matches cannot be read now: %s", error)
+        else:
+            _log.error("new matches cannot be read now", exc_info=error)
 
     def _is_over(self, *, at_rest: bool = False) -> bool:
         """Return True after `stop`, when all matches were read or its deadline has passed."""
@@ -163,5 +175,10 @@ class MatchTail:
 
     def _skip(self, position: int) -> None:
         """Leave out what is before a position."""
-        self._skipped(self._pages.count(self._mine, self._place[0], position))
+        count = self._pages.count(self._mine, self._place[0], position)
         self._place = (position, LAST)
+        try:
+            self._skipped(count)
+        except Exception:
+            if self._end_by is None:
+                _log.exception("the listener of matches failed; %d were skipped", count)

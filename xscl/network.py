@@ -156,7 +156,9 @@ class Network:
             "refine": lambda plan, wanted, number: Refine(
                 wanted, number, tree, self._documents.read, plan.batch, plan.clock
             ),
-            "attributes": lambda plan, wanted, number: Attributes(wanted, number, tree, self.cuts),
+            "attributes": lambda plan, wanted, number: Attributes(
+                wanted, number, tree, self.cuts, plan.batch, plan.clock
+            ),
             "collect": lambda plan, wanted, number: Collect(wanted, number),
             "record": lambda plan, wanted, number: Record(wanted, number, self._records),
         }

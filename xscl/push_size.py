@@ -36,8 +36,11 @@ class PushSize:
     def learn(self, documents: int, results: int) -> None:
         """Note how many results the documents of a transaction had."""
         self.singly = max(0, self.singly - documents)
-        fitting = AIM * max(1, documents) // max(1, results)
-        self.size = max(1, min(fitting, GROWTH * self.size, MOST))
+        if not documents:
+            return
+        fitting = max(1, AIM * documents // max(1, results))
+        grown = max(self.size, min(GROWTH * documents, MOST))  # few documents say little of many
+        self.size = min(fitting, grown)
 
     def undo(self) -> None:
         """Note that a transaction was undone, as its documents have to be pushed one by one."""

@@ -1,4 +1,4 @@
-"""Documents in, matches out: one transaction for each push.
+"""Documents in, matches out: one transaction for each push, or for each part of a large one.
 
 A batch goes through both stages: accept, shred, join, store the results, and do
 the same again for what subscriptions publish.  The output does not depend on
@@ -7,7 +7,7 @@ how the input is cut into batches.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -66,6 +66,7 @@ class Pushing(Assembly):
         source: Batch | tuple[str, int] | None = None,
         parts: Sequence[Part] = (),
         poison: Collection[int] = (),
+        listen: Callable[[Matches], None] | None = None,
     ) -> Matches:
         """Take a batch of documents in and return the matches that it completes, committed.
 
@@ -79,6 +80,8 @@ class Pushing(Assembly):
         It is one transaction, unless documents have very many results: then it is split between
         documents (`xscl.push_size`), and the batch is in the ledger with the last one.  When a
         batch that was broken off comes again, its documents that are there change nothing.
+        `listen` is called with the matches of each transaction, without the lock; they are not
+        returned then, so that those of a large batch are never in memory together.
         """
         if isinstance(documents, Document):
             documents = (documents,)
@@ -99,15 +102,21 @@ class Pushing(Assembly):
                 return self._expand(_RESULTS.empty_table())
             if poisoned:
                 self.refuse_poison(poisoned)
-        found, start = [], 0
+        found, start = [_RESULTS.empty_table()], 0
         while True:
             some = whole.part(start, start + self._push_size.documents)
             last = start + len(some.documents) == len(documents)
             try:
-                found.append(self._push(some, batch if last else None))
+                results = self._push(some, batch if last else None)
             except Interleaved:
                 self._push_size.undo()
                 continue
+            if listen is None:
+                found.append(results)
+            else:
+                with self._lock:
+                    matches = self._expand(results)
+                listen(matches)
             if last:
                 with self._lock:
                     return self._expand(pa.concat_tables(found))
@@ -133,10 +142,11 @@ class Pushing(Assembly):
             reached("joined")
             laps.end("join")
             results = self._finish()
+            joined = self._network.joined
+            self._push_size.learn(len(documents), joined)
             laps.end("store")
         laps.end("commit")
-        self._push_size.learn(len(documents), self._network.joined)
-        if self._network.joined > MANY:
+        if joined > MANY:
             trim_heap()
         self.pace.count(len(accepted), self._results)
         return results
@@ -279,6 +289,7 @@ class Pushing(Assembly):
         what is older is late then.
         """
         with self._changing():
+            self._network.begin(several=False)
             self._network.drain()
             return self._expand(self._finish())
 
@@ -286,6 +297,7 @@ class Pushing(Assembly):
         """Set the clock, in ticks: nothing earlier is waited for; return what that completes."""
         with self._changing():
             self._documents.clock = max(self._documents.clock, to)
+            self._network.begin(several=False)
             self._network.advance(to)
             self._network.run()
             return self._expand(self._finish())

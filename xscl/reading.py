@@ -19,6 +19,7 @@ from xscl.explain import explain
 from xscl.history import TRIED, Trial, beginning, registered
 from xscl.look import Look
 from xscl.match import Match
+from xscl.matches import Matches
 from xscl.pages import LIMIT, Page, Pages
 from xscl.plangraph import PlanGraph, plan_graph
 from xscl.retention import DAY
@@ -231,7 +232,8 @@ class Reading(Subscribing):
                 known is not None and known.updates,
                 begin=beginning(since, self._documents.clock),
             )
-        return self._tried(trial, until)
+        found, _ = self._tried(trial, until)
+        return found
 
     def why(self, query: str, *documents: str, read: Read | None = None) -> Why:
         """Return whether a query (its text, or a subscription's name) matches documents, and why.
@@ -242,7 +244,11 @@ class Reading(Subscribing):
             known = registered(self._store, self._subscriptions, query)
             compiled = self._compile(query if known is None else known.query)
             lateness = {stream: self._streams.lateness(stream) for stream in compiled.streams}
-            question = asked(self._store, compiled, known, documents, lateness, self._tried, read)
+
+            def tried(trial: Trial) -> Matches:
+                return self._tried(trial)[0]
+
+            question = asked(self._store, compiled, known, documents, lateness, tried, read)
         return why(question)
 
     def explain(

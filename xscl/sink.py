@@ -72,7 +72,7 @@ class EngineSink:
             poison = poisonous(documents)
             _warn(documents, poison)
         began = time.perf_counter()
-        matches = self.engine.push(documents, source=batch, parts=parts, poison=poison)
+        self.engine.push(documents, source=batch, parts=parts, poison=poison, listen=self._heard)
         _log.info(
             "a batch was pushed",
             extra={
@@ -81,10 +81,13 @@ class EngineSink:
                 "seconds": round(time.perf_counter() - began, 4),
             },
         )
-        reached("committed")
-        self.on_matches(matches)
         if self.tells:
             self.engine.tell()
+
+    def _heard(self, matches: Matches) -> None:
+        """Pass on the matches of one transaction."""
+        reached("committed")
+        self.on_matches(matches)
 
     def consumed(self, query_id: str) -> int | None:
         """Return the last batch in the ledger under a query id."""

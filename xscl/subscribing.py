@@ -6,12 +6,15 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 
+from feeds.documents import Document
 from xscl import history
 from xscl.collector import paused
 from xscl.cuts import Stopped
+from xscl.documents import Origin
 from xscl.errors import Stopping, TooLong, XsclError
 from xscl.history import Trial, beginning, past
 from xscl.matches import Matches
+from xscl.operators.joins import Interleaved
 from xscl.priming import first_after, found_before, refuse_unprimed, witnesses
 from xscl.pushing import Pushing
 from xscl.relational import Attributes, names_of, schema_of
@@ -126,10 +129,11 @@ class Subscribing(Pushing):
             first = first_after(self._store, begin, self._documents.next)
             trial = Trial(name, query.source, query.streams, updates, first=first, own_time=False)
             until = None if seconds is None else time.monotonic() + seconds
-            found = self._tried(trial, until)
+            found, cut = self._tried(trial, until)
             with self._changing():
                 self._registration.register([(name, registrable(query))], updates, first)
                 self._prime(self._subscriptions[name], trial, found)
+                self._adopt_cuts(self._subscriptions[name], cut)
 
     def _prime(self, subscription: Subscription, trial: Trial, found: Matches) -> None:
         """Give a new subscription the past: its results, and the join state of its variables."""
@@ -155,9 +159,23 @@ class Subscribing(Pushing):
             self._store.set_progress(told=self._told)
         self._store.set_progress(position=self._position, next_doc=self._documents.next)
 
-    def _tried(self, trial: Trial, until: float | None = None) -> Matches:
-        """Return what a trial finds: the matches of an engine of its own, in memory."""
-        twin = type(self)(views=self._views)
+    def _adopt_cuts(self, subscription: Subscription, cut: set[str]) -> None:
+        """Record the documents, by id, at which the bound of results stopped a trial."""
+        if not cut:
+            return
+        listed = ", ".join("?" * len(cut))
+        rows = self._store.fetch(
+            f"SELECT doc, id FROM state.document WHERE id IN ({listed})", sorted(cut)
+        )
+        self._network.cuts.adopt(self._network.qids(subscription)[0], dict(rows))
+        self._network.cuts.save()
+
+    def _tried(self, trial: Trial, until: float | None = None) -> tuple[Matches, set[str]]:
+        """Return what a trial finds: the matches of an engine of its own, in memory.
+
+        And the ids of the documents at which the bound of results stopped it.
+        """
+        twin = type(self)(views=self._views, result_bound=self._result_bound)
         with self._lock:
             store = self._store.beside()
             for stream in trial.streams:
@@ -171,12 +189,22 @@ class Subscribing(Pushing):
                     raise Stopping
                 if until is not None and began > until:
                     raise TooLong
-                with twin._changing():
-                    twin._take(*zip(*batch, strict=True))
-                    twin._finish()
+                try:
+                    twin._take_past(batch)
+                except Interleaved:
+                    for one in batch:
+                        twin._take_past([one])
                 size.learn(len(batch), time.monotonic() - began)
         twin.flush()
-        return twin._all()
+        qids = twin._network.qids(twin._subscriptions[trial.name])
+        return twin._all(), twin._network.cuts.ids_of(qids)
+
+    def _take_past(self, batch: Sequence[tuple[Document, Origin]]) -> None:
+        """Take documents that were here before, at the places that they had."""
+        with self._changing():
+            self._network.begin(several=len(batch) > 1)
+            self._take(*zip(*batch, strict=True))
+            self._finish()
 
     def _subscribe_query(self, name: str, text: str, language: str, updates: bool) -> None:
         with self._lock:

@@ -31,6 +31,9 @@ class TreeCache:
 
     def put(self, doc: int, tree: Tree) -> Tree:
         """Add a document, and evict those that were used longest ago; return its tree."""
+        replaced = self._trees.pop(doc, None)
+        if replaced is not None:
+            self._nodes -= len(replaced.items)
         self._trees[doc] = tree
         self._nodes += len(tree.items)
         while len(self._trees) > 1 and (len(self._trees) > TREES or self._nodes > NODES):

@@ -191,6 +191,7 @@ CHAINS = (
     " PUBLISH made",
     "made//r[./a->x] FOLLOWED BY{x = y, 9} S//r[./a->y]",
     "S//r[./a->x] FOLLOWED BY{x = y AND contains(z, x), 9} S//r[./a->y][./b->z]",
+    "(S//r[./a->x] NEXT{x = y} S//r[./b->y]) JOIN{y = z, 9} S//r[./a->z]",
 )
 ORDERED = (
     "(S//r[./a->x] FOLLOWED BY{x = y, 4} S//r[./b->y]) NEXT{y = z} S//r[./a->z]",

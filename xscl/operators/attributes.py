@@ -16,8 +16,9 @@ from typing import Literal, NamedTuple, TypeAlias, cast
 
 from cep_core.channels import Members, members_of, slots_of
 from cep_core.events import VALUES, Row
-from cep_core.mop import Wanted
+from cep_core.mop import Operator, Wanted
 from cep_core.operators.slotwise import SlotWise
+from cep_core.runtime import Batch, Clock
 from xscl.composites import Composite, item_at
 from xscl.cuts import Cuts, joins_below
 from xscl.functions import number
@@ -37,34 +38,79 @@ class Attributed(NamedTuple):
     updates: bool
 
 
+class Held:
+    """Rows that wait until all joins of a batch have run, in all their rounds."""
+
+    depth = 9
+
+    def __init__(self, batch: Batch, clock: Clock, emit: Callable[[Row, Members], None]) -> None:
+        self._batch = batch
+        self._clock = clock
+        self._emit = emit
+        self._rows: list[tuple[Row, Members, int]] = []
+
+    def add(self, row: Row, members: Members) -> None:
+        """Hold a row; it is as late as it is now."""
+        self._rows.append((row, members, self._clock.now))
+        self._batch.touch(self)
+
+    def run(self) -> None:
+        """Emit the rows."""
+        rows, self._rows = self._rows, []
+        for row, members, now in rows:
+            self._clock.now = now
+            self._emit(row, members)
+
+
 class Attributes(SlotWise):
     """The same columns for the streams of one channel; the slots stay the same."""
 
     kind = "attributes"
 
-    def __init__(self, first: Wanted, number: int, tree: Callable[[int], Tree], cuts: Cuts) -> None:
+    def __init__(
+        self,
+        first: Wanted,
+        number: int,
+        tree: Callable[[int], Tree],
+        cuts: Cuts,
+        batch: Batch,
+        clock: Clock,
+    ) -> None:
         super().__init__(first, number, ordered=first.inputs[0].channel.ordered)
         self._tree = tree
         self._cuts = cuts
+        self._held = Held(batch, clock, self._emit)
+        self._joins: dict[int, frozenset[int]] = {}  # below each slot
         self._columns, self._updates = cast(Attributed, first.definition)
+
+    def add(self, wanted: Wanted) -> Operator:
+        operator = super().add(wanted)
+        self._joins[operator.slot] = joins_below(operator)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        del self._joins[operator.slot]
+        super().remove(operator)
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a composite in."""
         composite = cast(Composite, row[VALUES])
-        if composite.version > 1 and not self._updates:
-            return
-        if self._cuts.of_push:
-            whole = [slot for slot in slots_of(members) if not self._is_cut(slot, composite.rank)]
+        if composite.version == 1 or self._updates:
+            self._held.add(row, members)
+
+    def _emit(self, row: Row, members: Members) -> None:
+        composite = cast(Composite, row[VALUES])
+        if self._cuts.has_rank(composite.rank):
+            whole = [
+                slot
+                for slot in slots_of(members)
+                if not self._cuts.has(composite.rank, self._joins[slot])
+            ]
             if not whole:
                 return
             members = members_of(whole)
         values = [self._value(composite, *column) for column in self._columns]
         self._output.emit((*row, *values), members)
-
-    def _is_cut(self, slot: int, rank: int) -> bool:
-        """Return whether a stream lacks rows of the document of a rank."""
-        operator = next(one for one in self.operators if one.slot == slot)
-        return self._cuts.has(rank, joins_below(operator))
 
     def _value(self, composite: Composite, position: int, kind: Kind) -> str | float | None:
         if position < 0:

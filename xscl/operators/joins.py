@@ -25,7 +25,7 @@ from cep_core.runtime import Batch, Clock
 from templates.columns import Column, steps
 from templates.processor import Processor
 from templates.relations import VALUES, Witnesses
-from templates.result_bound import Cut, bounded, counted
+from templates.result_bound import Cut, Group, bounded, counted
 from xscl.composites import Composite, Composites, joined
 from xscl.operators.leaves import Leaves
 
@@ -163,7 +163,7 @@ class Joins:
         self._again: list[tuple[int, int, Composite]] = []
         self.results = 0  # of this transaction
         self._several = False
-        self._rounds = Counter[tuple[int, int]]()  # results of this transaction's rounds
+        self._rounds = Counter[Group]()  # results of this transaction's rounds
 
     def begin(self, *, several: bool) -> None:
         """Begin a transaction; `several`: it has more than one document."""
