@@ -25,13 +25,7 @@ def bind(pattern: Pattern, tree: Tree, fixed: Mapping[str, frozenset[int]]) -> l
     `fixed` restricts variables to given nodes.
     """
     candidates = [
-        {
-            number
-            for number, item in enumerate(tree.items)
-            if _matches(node.step, item)
-            and (node.variable is None or number in fixed.get(node.variable, (number,)))
-        }
-        for node in pattern.nodes
+        _candidates(tree, node.step, fixed.get(node.variable or "")) for node in pattern.nodes
     ]
     for child in reversed(range(len(pattern.nodes))):
         parent = pattern.nodes[child].parent
@@ -47,6 +41,21 @@ def bind(pattern: Pattern, tree: Tree, fixed: Mapping[str, frozenset[int]]) -> l
             n for n in candidates[child] if not upper.isdisjoint(_above(tree, node.step, n))
         }
     return [sorted(nodes) for nodes in candidates]
+
+
+def _candidates(tree: Tree, step: Step, fixed: frozenset[int] | None) -> set[int]:
+    """Return the nodes that a step matches by itself, of given ones or of all.
+
+    A document has thousands of matches, which fix most variables; what it has for the others is
+    the same for all of them.
+    """
+    if fixed is not None:
+        return {number for number in fixed if _matches(step, tree.items[number])}
+    if step not in tree.matching:
+        tree.matching[step] = tuple(
+            number for number, item in enumerate(tree.items) if _matches(step, item)
+        )
+    return set(tree.matching[step])
 
 
 def _matches(step: Step, item: Item) -> bool:

@@ -13,15 +13,20 @@ from dataclasses import dataclass, field
 
 from lxml import etree
 
+from xscl.language.syntax import Step
 from xscl.xpath.values import Attribute, Item
 
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The items of a document by number, and the number of each one's parent (-1 at the root)."""
+    """The items of a document by number, and the number of each one's parent (-1 at the root).
+
+    `matching` are the numbers of those that steps match, for the steps that were asked for.
+    """
 
     items: list[Item]
     parents: list[int]
+    matching: dict[Step, tuple[int, ...]] = field(default_factory=dict, compare=False, repr=False)
     _steps: list[str] = field(default_factory=list, compare=False, repr=False)
 
     def path(self, number: int) -> str:
