@@ -95,8 +95,12 @@ class Attributes(SlotWise):
     def receive(self, row: Row, members: Members) -> None:
         """Take a composite in."""
         composite = cast(Composite, row[VALUES])
-        if composite.version == 1 or self._updates:
+        if composite.version > 1 and not self._updates:
+            return
+        if composite.rank:
             self._held.add(row, members)
+        else:  # an operator over time has put it out, and others read it in this epoch
+            self._emit(row, members)
 
     def _emit(self, row: Row, members: Members) -> None:
         composite = cast(Composite, row[VALUES])
