@@ -26,6 +26,7 @@ from tests.xscl.service.conftest import eventually
 from xscl.cli.output import match_row, match_text
 from xscl.cli.printing import MatchPrinter
 from xscl.delivery.message import messages_of, owner_of
+from xscl.errors import StoreError
 from xscl.home import Home
 from xscl.match import Match
 from xscl.match_tail import MatchTail
@@ -327,3 +328,44 @@ def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str) ->
 
 def _status(home: Home) -> dict[str, Any]:
     return home.read_status() or {}
+
+
+def test_a_read_that_fails_is_repeated_without_another_ring(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = Heard()
+    with xscl.Engine() as engine:
+        engine.subscribe("pairs", PAIRS)
+        engine.untold()
+        with tail(engine, heard) as following:
+            read, fails = following._pages.of_all, iter((True, False))
+
+            def failing(*asked: Any, **options: Any) -> Any:
+                if next(fails, False):
+                    raise StoreError("the disk does not answer")
+                return read(*asked, **options)
+
+            monkeypatch.setattr(following._pages, "of_all", failing)
+            engine.push(documents(1, 2))
+            following.ring()
+            following.finish(threading.Event())
+        assert heard.found == [one.id for one in engine.matches()]
+
+
+def test_a_listener_that_fails_to_hear_of_skipped_matches_hears_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    heard = Heard()
+
+    def full(count: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(heard, "skip", full)
+    with xscl.Engine() as engine:
+        engine.subscribe("pairs", PAIRS)
+        engine.untold()
+        with tail(engine, heard, behind=10) as following:
+            engine.push(documents(*range(1, 10)))
+            following.ring()
+            following.finish(threading.Event())
+        assert heard.found == [engine.matches()[-1].id]

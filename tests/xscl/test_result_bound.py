@@ -23,6 +23,9 @@ import templates.processor as processor
 import templates.valuejoins as valuejoins
 import xscl
 from tests.examples import examples
+from xscl.errors import StoreError
+from xscl.ledger import Batch, Beat
+from xscl.push_size import AIM, FIRST, PushSize
 
 Answer = tuple[int, int, int, tuple[int, ...]]
 """Of a result: its row of R_T, both documents, the output nodes."""
@@ -281,3 +284,110 @@ def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again() -> 
         with xscl.Engine(path) as engine:
             engine.push(documents, source=("q", 1))
             assert len({match.id for match in engine.matches()}) == len(engine.matches()) == 90
+
+
+def body(*leaves: str) -> bytes:
+    return f"<r>{''.join(f'<{leaf}>v</{leaf}>' for leaf in leaves)}</r>".encode()
+
+
+def test_what_an_operator_over_time_puts_out_is_bounded_alike_in_every_push() -> None:
+    """It comes when its epoch is closed: by a beat or document of the same push, or of the next."""
+    pre = [("a",), ("b",), ("a",), ("b",)]
+    earlier = [xscl.Document("S", f"d{n}", 2 * n, body(*leaves)) for n, leaves in enumerate(pre)]
+    newest, other = (
+        xscl.Document("S", "d4", 8, body("c", "c")),
+        xscl.Document("S", "d5", 12, body("e")),
+    )
+    found = []
+    endings: list[list[tuple[list[xscl.Document], list[Beat]]]] = [
+        [([newest], []), ([], [Beat(0, 12)])],
+        [([newest], [Beat(1, 12)])],
+        [([newest], []), ([other], [])],
+        [([newest, other], [])],
+    ]
+    for last in endings:
+        engine = xscl.Engine(result_bound=3)
+        engine.subscribe(
+            "q", CHAINS[-1].replace("9}", "90}").replace("S//r[./a->z]", "S//r[./c->z]")
+        )
+        for number, (documents, beats) in enumerate([*(([one], []) for one in earlier), *last]):
+            engine.push(documents, source=Batch("s", number, number, tuple(beats)))
+        found.append(Counter(match.documents for match in engine.matches()))
+    assert found == 4 * [{("d0", "d1", "d4"): 2, ("d2", "d3", "d4"): 2}]
+
+
+def test_an_operator_over_time_waits_for_all_rounds_before_it_takes_rows() -> None:
+    left = "S//r[./a->x] FOLLOWED BY{x = y, 90} S//r[./b->y]"
+    right = "(S//r[./d->u] FOLLOWED BY{u = v, 90} S//r[./e->v]) JOIN{v = w, 90} S//r[./f->w]"
+    join = f"({left}) JOIN{{y = w, 90}} ({right})"
+    leaves = ["a", "b", "d", "e", "f", "a", "be", "g", "q", "q"]
+    for cuts in ([False] * 10, [True] * 10):
+        engine = xscl.Engine(result_bound=2)
+        engine.subscribe("n", f"({join}) NEXT{{w = z}} S//r[./g->z]")
+        batch = []
+        for number, (names, cut) in enumerate(zip(leaves, cuts, strict=True)):
+            batch.append(xscl.Document("S", f"d{number}", 10 * number, body(*names)))
+            if cut or number == len(leaves) - 1:
+                engine.push(batch)
+                batch = []
+        stopped = engine.stopped("n")
+        assert stopped is not None
+        assert (stopped.latest, stopped.incomplete) == ("d6", True)
+        assert all("d6" not in match.documents for match in engine.matches())
+
+
+def test_what_was_committed_of_a_push_that_fails_later_is_heard() -> None:
+    heard: list[int] = []
+    engine = xscl.Engine()
+    engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
+    engine._push_size.size = 2
+    push, fails = engine._push, iter((False, True))
+
+    def failing(*arguments: object) -> object:
+        if next(fails):
+            raise StoreError("the disk is full")
+        return push(*arguments)  # type: ignore[arg-type]
+
+    documents = [xscl.Document("S", f"d{n}", n, body("a")) for n in range(4)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_push", failing)
+        with pytest.raises(StoreError, match="the disk is full"):
+            engine.push(documents, source=("q", 1), listen=lambda found: heard.append(len(found)))
+    assert heard == [2]
+    assert not engine.push(
+        documents, source=("q", 1), listen=lambda found: heard.append(len(found))
+    )
+    assert sum(heard) == len(engine.matches()) == 12
+
+
+def test_a_trial_and_a_subscription_to_the_past_are_bounded_as_live_ones() -> None:
+    queries = {"pairs": QUERIES[0], "chain": CHAINS[0]}
+    engine = xscl.Engine(result_bound=2)
+    for name, query in queries.items():
+        engine.subscribe(name, query)
+    for number in range(6):
+        engine.push(xscl.Document("S", f"d{number}", number, body("a", "a")))
+
+    def found(name: str) -> Counter[tuple[str, ...]]:
+        return Counter(m.documents for m in engine.matches() if m.subscription == name)
+
+    for name, query in queries.items():
+        assert Counter(match.documents for match in engine.try_query(query)) == found(name)
+    engine.subscribe("past", queries["pairs"].replace("3}", "4}"), since="1 d")
+    assert found("past").total() == 10
+    stopped = engine.stopped("past")
+    assert stopped is not None
+    assert (stopped.documents, stopped.latest) == (5, "d5")
+
+
+def test_the_size_of_pushes_grows_with_what_was_pushed_and_shrinks_at_once() -> None:
+    size = PushSize()
+    size.learn(FIRST, 10 * AIM)
+    shrunk = size.documents
+    assert shrunk < FIRST
+    for _ in range(10):
+        size.learn(0, 0)
+        size.learn(1, 0)
+    assert size.documents == shrunk
+    size.learn(shrunk, shrunk)
+    assert size.documents == 4 * shrunk
