@@ -56,7 +56,7 @@ class BoundedAnswers:
 
     @property
     def enough(self) -> int:
-        """How many answers of a group are made: one more than stay shows that something is cut."""
+        """The number of answers made of a group: one more than stay shows that something is cut."""
         return self.most + 1
 
     def begin(self) -> None:

@@ -122,7 +122,7 @@ class Processor:
 
     @property
     def most(self) -> int:
-        """How many answers of a join and an arriving document stay."""
+        """The bound of results: answers of a join and an arriving document that stay."""
         return self._bounded.most
 
     @property

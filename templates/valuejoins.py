@@ -67,13 +67,10 @@ class HeavyBatch(Exception):
 
 
 class Stops(Protocol):
-    """Which partners of a newcomer are still wanted."""
+    """Tells which partners of a newcomer are still wanted."""
 
     def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
-        """Return for each of some value joins whether no row of R_T that has it wants a partner.
-
-        Nor any that arrived before that partner.
-        """
+        """Return a mask of the value joins of which no row of R_T wants a partner or an older one."""
 
 
 @dataclass(frozen=True, slots=True)
