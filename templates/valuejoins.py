@@ -70,7 +70,7 @@ class Stops(Protocol):
     """Tells which partners of a newcomer are still wanted."""
 
     def exhausted(self, newcomer: int, partner: int, edges: Column) -> Column:
-        """Return a mask of the value joins of which no row of R_T wants a partner or an older one."""
+        """Return a mask: value joins of which no row of R_T wants a partner or an older one."""
 
 
 @dataclass(frozen=True, slots=True)
