@@ -171,7 +171,7 @@ class Assembly:
         self.close()
 
     def hurry(self, seconds: float) -> None:
-        """Let `close` leave out, after so many seconds, what only saves time at the next start."""
+        """Set a deadline for `close`: past it, work that only speeds up the next start ends."""
         self._close_by = time.monotonic() + seconds
 
     def close(self) -> None:

@@ -29,7 +29,7 @@ _CREATE = f"CREATE TABLE IF NOT EXISTS {_TABLE}(qid INTEGER, doc BIGINT, id VARC
 
 
 class Stopped(NamedTuple):
-    """How many documents have more results than stay, of the latest ones, and the id of the last.
+    """The number of recent documents with more results than stay, and the id of the last one.
 
     `results` is the bound; `incomplete` says that an operator over time lacks their rows.
     """
