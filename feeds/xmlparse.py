@@ -283,16 +283,23 @@ def _events(parser: Any, xml: bytes) -> Iterator[tuple[str, etree._Element]]:
     yield from parser.read_events()
 
 
-_ATTRIBUTE_START = re.compile(rb"=[ \t\r\n]*[\"']")
+_START_TAG = re.compile(rb"""[^>"'=]*(?:=\s*(?:"[^"]*"|'[^']*')[^>"'=]*|=)*""")
+"""A start tag without its `<`, up to the `>` that is in no value; lenient, for damaged feeds."""
+_VALUE = re.compile(rb"""=\s*(?:"[^"]*"|'[^']*')""")
 
 
 def _count_attributes(xml: bytes) -> None:
-    """Refuses a start tag with too many attributes; such a tag lies between two `<`."""
+    """Refuses a start tag with too many attributes; such a tag lies between two `<`.
+
+    The text after the tag lies there too.  It often contains markup of which only `<` is escaped,
+    so that it must not be counted.
+    """
     start = 0
     for piece in xml.split(b"<"):
         if piece.count(b"=") > _ATTRIBUTES_OF_ONE:
-            found = sum(1 for _ in _ATTRIBUTE_START.finditer(piece))
-            if found > _ATTRIBUTES_OF_ONE:
+            tag = _START_TAG.match(piece)
+            found = len(_VALUE.findall(tag[0])) if tag else 0
+            if found > _ATTRIBUTES_OF_ONE and piece[:1] not in (b"!", b"?"):
                 message = f"an element has more than {_ATTRIBUTES_OF_ONE:,} attributes"
                 raise _at("xml_elements", message, xml, max(start - 1, 0))
         start += len(piece) + 1

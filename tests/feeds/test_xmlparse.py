@@ -177,6 +177,13 @@ def test_x8_too_large(xml: bytes) -> None:
         (b"<r>" + b"<a>" * 100 + b"<b/>" * 40_000 + b"</a>" * 100 + b"</r>", "xml_depth"),
         (b"<r><![CDATA[" + b"<i>=" * 300_000 + b"]]></r>", None),
         (b"<r>" + b"= " * 100_000 + b"</r>", None),
+        (b"<r>" + b'&lt;a href="x">y&lt;/a>' * 2_000 + b"</r>", None),
+        (b"<r a='>' b='/>'>" + b"&lt;a href='x'> y = z&lt;/a>" * 2_000 + b"</r>", None),
+        (
+            b"<r a='>' " + b" ".join(b'a%d=">=\'"' % n for n in range(1_000)) + b">x</r>",
+            "xml_elements",
+        ),
+        (b"<r>x<!--" + b" a='1'" * 2_000 + b"--><?p" + b" a='1'" * 2_000 + b"?></r>", None),
     ],
 )
 def test_x9_elements_and_attributes(xml: bytes, code: str | None) -> None:
