@@ -25,7 +25,6 @@ from xscl.extras import PACKAGES, Extra, install_command, missing
 from xscl.feed import FeedsError
 from xscl.followed import ticks
 from xscl.home import Home
-from xscl.instants import ticks_of_time
 from xscl.mark import NEW, read_mark
 from xscl.migrations import VERSION
 from xscl.secrets import NAME as SECRETS
@@ -33,6 +32,7 @@ from xscl.secrets import Secrets
 from xscl.store import inspect
 from xscl.storeerrors import restoring
 from xscl.storefile import remaining
+from xscl.time_format import ticks_of_time
 
 Sign: TypeAlias = Literal["ok", "warn", "bad"]
 

@@ -34,7 +34,7 @@ from xscl.results import Subscription
 from xscl.retention import DAY
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
-from xscl.words import duration
+from xscl.time_format import duration
 
 
 def explain(

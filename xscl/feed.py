@@ -19,9 +19,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from feeds.domains import domain_of
 from feeds.feedstate import FeedState, basic
 from xscl.errors import XsclError
-
-EVERYTHING = "feeds"
-"""The stream that all items belong to."""
+from xscl.language.names import EVERYTHING
 
 EVERY = 3_600
 """Seconds between two polls of a feed, unless it or somebody says otherwise."""

@@ -50,16 +50,9 @@ from feeds.parse import ParsedFeed, parse_feed
 from feeds.spool import Spool
 from xscl import lifecycle
 from xscl.engine import Engine
-from xscl.feed import (
-    EVERY,
-    EVERYTHING,
-    Feed,
-    Headers,
-    lateness_of,
-    public,
-    shown,
-)
+from xscl.feed import EVERY, Feed, Headers, lateness_of, public, shown
 from xscl.followed import Feeds, ticks
+from xscl.language.names import EVERYTHING
 from xscl.news import by_time, news, parts
 from xscl.room import Room
 from xscl.turns import Turns

@@ -30,6 +30,7 @@ from cep_core.plan import Plan
 from templates.relations import INFINITE
 from xscl.composites import Composite, Composites
 from xscl.documents import Documents
+from xscl.results import RESULTS_UP_TO
 from xscl.retention import Retention, record, recorded
 from xscl.store import Store
 from xscl.xpath.arrivals import Arrivals
@@ -40,9 +41,6 @@ FEW = 4096
 """So many texts and results are looked at as soon as something may have left."""
 BOUNDED = 64
 """Pushes from one look at the number of rows of a table to the next."""
-
-RESULTS_UP_TO = "results_forgotten"
-"""The key in `state.meta` of the last position at which a result was deleted for its age."""
 
 _REFERRED = """
     SELECT doc FROM held UNION ALL SELECT doc FROM state.times

@@ -20,11 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from xscl.compile import CompiledQuery
-from xscl.forgetting import RESULTS_UP_TO
 from xscl.match import Match, Reader
 from xscl.match_reader import MatchReader
 from xscl.matches import Matches
-from xscl.results import Results, Subscription
+from xscl.results import RESULTS_UP_TO, Results, Subscription
 from xscl.store import Store
 from xscl.subscriptions import Subscriptions
 

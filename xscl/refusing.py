@@ -13,7 +13,7 @@ from feeds.errors import MalformedDocument
 from feeds.xmlparse import parse
 from templates.relations import INFINITE
 from xscl.errors import DocumentError
-from xscl.instants import LATEST
+from xscl.time_format import LATEST
 
 FARTHEST = INFINITE >> 1
 """All times are nearer to the epoch than this; those of documents are at most `LATEST`."""

@@ -16,6 +16,8 @@ from xscl.documents import Stored
 from xscl.lazy import lazy
 
 XSCL = "xscl"
+RESULTS_UP_TO = "results_forgotten"
+"""The key in `state.meta` of the last position at which a result was deleted for its age."""
 
 
 @dataclass(frozen=True, slots=True)

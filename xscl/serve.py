@@ -41,7 +41,6 @@ from xscl.feedtables import heard_until
 from xscl.followed import Feeds, ticks
 from xscl.following import Fetching, keep_polling, poll_now, prepare
 from xscl.home import SERVICE, Home
-from xscl.instants import written
 from xscl.match import Match
 from xscl.match_tail import MatchTail
 from xscl.matches import Matches
@@ -55,6 +54,7 @@ from xscl.service.usage import Usage
 from xscl.sink import EngineSink
 from xscl.status import Looks
 from xscl.store import Store
+from xscl.time_format import written
 from xscl.timekeeper import Timekeeper
 
 if TYPE_CHECKING:

@@ -19,14 +19,13 @@ from xscl.documents import EARLIEST
 from xscl.engine import Engine
 from xscl.followed import ticks
 from xscl.home import Home
-from xscl.instants import ticks_of_time, written
 from xscl.ledger import DIRECT, Ledger
 from xscl.mark import Seen, read_mark
 from xscl.pace import Rates
 from xscl.relations import PUBLISHED
 from xscl.retention import kept
 from xscl.store import Store
-from xscl.words import moment
+from xscl.time_format import moment, ticks_of_time, written
 
 # What `Matches` would expand to, without expanding it.
 _MATCHES = """

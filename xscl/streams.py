@@ -15,7 +15,7 @@ import pyarrow as pa
 from cep_core import Schema
 from xscl.compile import CompiledQuery
 from xscl.errors import StreamInUse, XsclError
-from xscl.feed import EVERYTHING
+from xscl.language.names import EVERYTHING
 from xscl.language.parser import MAX_LATENESS, parse_window
 from xscl.outline import Outline
 from xscl.relational import (

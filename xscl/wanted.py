@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from xscl.feed import (
     EVERY,
-    EVERYTHING,
     Feed,
     FeedsError,
     Headers,
@@ -19,6 +18,7 @@ from xscl.feed import (
     split_user,
     stream_name,
 )
+from xscl.language.names import EVERYTHING
 
 
 @dataclass(frozen=True, slots=True)

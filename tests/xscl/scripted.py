@@ -19,7 +19,7 @@ from xscl.engine import Engine
 from xscl.feed import Feed
 from xscl.followed import Feeds
 from xscl.following import Fetching, Polled, follow, poll_now
-from xscl.instants import ticks_of_time
+from xscl.time_format import ticks_of_time
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR

@@ -14,7 +14,7 @@ from xscl.arrival_clock import DAY
 from xscl.cli.settings import config
 from xscl.followed import ticks
 from xscl.home import Home
-from xscl.instants import written
+from xscl.time_format import written
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from feeds.documents import Document, DocumentColumns
 from xscl.documents import Documents
 from xscl.engine import Engine
 from xscl.errors import StoreError
-from xscl.instants import LATEST
 from xscl.ledger import Beat
 from xscl.store import Store
+from xscl.time_format import LATEST
 from xscl.xpath.nfa import Automaton
 from xscl.xpath.portions import Part, portion_of, texts_of
 from xscl.xpath.values import string_value

@@ -14,9 +14,10 @@ from feeds.spool import Spool
 from tests.waiting import PATIENCE, eventually
 from xscl.engine import Engine
 from xscl.errors import StreamInUse
-from xscl.feed import EVERYTHING, Feed, FeedsError, feed_key, public
+from xscl.feed import Feed, FeedsError, feed_key, public
 from xscl.followed import Feeds
 from xscl.following import Fetching, allow_late, follow, keep_polling, poll_now, prepare
+from xscl.language.names import EVERYTHING
 from xscl.news import VERSIONS, Seen, item_hash, news
 
 HOUR = 3_600_000_000

@@ -11,7 +11,7 @@ from xscl.cli.output import complain, tracked
 from xscl.cli.remote import Remote, place
 from xscl.cli.telling import Heard, latest, told_since
 from xscl.followed import ticks
-from xscl.instants import ticks_of_time
+from xscl.time_format import ticks_of_time
 
 _PATIENCE = 120.0  # seconds that a poll may take, so long as a server may be slow
 

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 
 from xscl.cli.output import instant, one_line, table
 from xscl.cli.remote import Remote
-from xscl.feed import EVERYTHING, SECOND, Feed, FeedsError, feed_key, shown, without_user
+from xscl.feed import SECOND, Feed, FeedsError, feed_key, shown, without_user
 from xscl.followed import Count
-from xscl.instants import ticks_of_time, written
+from xscl.language.names import EVERYTHING
+from xscl.time_format import ticks_of_time, written
 from xscl.why.intervals import duration
 
 Row: TypeAlias = dict[str, Any]

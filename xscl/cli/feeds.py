@@ -55,10 +55,10 @@ from xscl.feed import (
 from xscl.followed import Feeds, ticks
 from xscl.following import Fetching, Polled, allow_late, follow, late_items, poll_now
 from xscl.home import Home
-from xscl.instants import written
 from xscl.language.parser import parse_window
 from xscl.pipeline import DirectConsumer
 from xscl.retention import asked
+from xscl.time_format import written
 
 app = typer.Typer(
     help="Follow feeds: RSS, Atom and JSON Feed.", no_args_is_help=True, rich_markup_mode=None

@@ -11,7 +11,7 @@ from feeds import files
 from feeds.documents import Document
 from feeds.files import Rejected
 from xscl.cli.output import Misuse, complain, tracked
-from xscl.instants import ticks_of_time
+from xscl.time_format import ticks_of_time
 
 
 @dataclass(frozen=True, slots=True)

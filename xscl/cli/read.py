@@ -30,11 +30,11 @@ from xscl.engine import Engine
 from xscl.errors import SqlError, UnknownSubscription, XsclError
 from xscl.feedtables import create_tables
 from xscl.home import SERVICE, HomeError
-from xscl.instants import ticks_of_time
 from xscl.match import Match
 from xscl.results import XSCL
 from xscl.status import Status
 from xscl.status import status as figures
+from xscl.time_format import ticks_of_time
 from xscl.witness import Row, Witness
 from xscl.witness import witness as witnesses
 

@@ -13,9 +13,9 @@ from xscl.cli.options import DATA, Data, Json, Token, Url, home
 from xscl.cli.output import complain, instant, say, say_json, table
 from xscl.cli.remote import place, reached
 from xscl.engine import Engine
-from xscl.instants import ticks_of_time, written
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.tokens import Tokens
+from xscl.time_format import ticks_of_time, written
 
 app = typer.Typer(
     help="Tokens of the service's users.", no_args_is_help=True, rich_markup_mode=None

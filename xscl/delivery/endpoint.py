@@ -120,6 +120,14 @@ class Gone:
 Outcome: TypeAlias = Delivered | Failed | Later | Gone
 
 
+@dataclass(frozen=True, slots=True, repr=False)
+class Hidden:
+    """What is secret of an endpoint: its address, and what signs, the newest first."""
+
+    url: str = ""
+    secrets: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Endpoint:
     """An endpoint of a subscription, by the name that the engine knows.

@@ -18,7 +18,17 @@ import pyarrow as pa
 
 from feeds.times import SECOND
 from xscl.delivery.confirming import GOOD, TRIES, new_code
-from xscl.delivery.endpoint import Endpoint, Mail, State, Way, Webhook, kind_of, read, written
+from xscl.delivery.endpoint import (
+    Endpoint,
+    Hidden,
+    Mail,
+    State,
+    Way,
+    Webhook,
+    kind_of,
+    read,
+    written,
+)
 from xscl.delivery.signature import new_secret
 from xscl.errors import XsclError
 from xscl.feed import HIDDEN, shown
@@ -59,14 +69,6 @@ class Letter:
     attempts: int
     reason: str
     next_try: int | None = None
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class Hidden:
-    """What is secret of an endpoint: its address, and what signs, the newest first."""
-
-    url: str = ""
-    secrets: tuple[str, ...] = ()
 
 
 class Endpoints:

@@ -20,8 +20,7 @@ from feeds.body import Stop
 from feeds.connection import ask
 from feeds.fetch import CONTACT, retry_after, user_agent
 from feeds.times import SECOND
-from xscl.delivery.endpoint import Delivered, Failed, Gone, Outcome
-from xscl.delivery.endpoints import Hidden
+from xscl.delivery.endpoint import Delivered, Failed, Gone, Hidden, Outcome
 from xscl.delivery.message import Message
 from xscl.delivery.signature import headers
 from xscl.followed import ticks

@@ -21,7 +21,7 @@ from xscl.language.folding import Folding
 from xscl.language.normalform import Absent, Folded, Following
 from xscl.language.syntax import Block, Predicate
 from xscl.language.unparse import unparse
-from xscl.words import duration
+from xscl.time_format import duration
 
 MARGIN = 12.0
 ROW = 34.0

@@ -20,16 +20,6 @@ MAX_DEPTH = 100
 MAX_OPERATORS = 100
 """Operators of one chain of joins or one arithmetic expression: its tree leans to the left."""
 
-UNITS = {
-    "ms": 1_000,
-    "s": 1_000_000,
-    "min": 60_000_000,
-    "h": 3_600_000_000,
-    "d": 86_400_000_000,
-    "w": 604_800_000_000,
-}
-"""Units of a window, in ticks: microseconds."""
-
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _TOKEN = re.compile(
     r"""--[^\n]*                                   # a comment

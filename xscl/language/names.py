@@ -1,4 +1,4 @@
-"""Names with prefixes: the well-known namespaces, and those that a query declares."""
+"""Reserved names: predeclared namespace prefixes, and the stream of all feed items."""
 
 from __future__ import annotations
 
@@ -13,3 +13,6 @@ PREDECLARED = {
     "xml": "http://www.w3.org/XML/1998/namespace",
 }
 PREFIXES = {uri: prefix for prefix, uri in PREDECLARED.items()}
+
+EVERYTHING = "feeds"
+"""The stream that all items of feeds belong to."""

@@ -22,7 +22,6 @@ from xscl.language.larktree import (
     span_of,
     tree_of,
 )
-from xscl.language.limits import UNITS
 from xscl.language.paths import Paths
 from xscl.language.syntax import (
     And,
@@ -48,6 +47,7 @@ from xscl.language.syntax import (
     VariablePath,
     Window,
 )
+from xscl.time_format import UNITS
 
 MAX_WINDOW = 1 << 62
 _TESTS = {"contains": ("value", "value"), "starts-with": ("value", "value")}

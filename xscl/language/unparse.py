@@ -12,7 +12,6 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TypeAlias, assert_never
 
-from xscl.language.limits import UNITS
 from xscl.language.names import PREFIXES
 from xscl.language.syntax import (
     And,
@@ -44,6 +43,7 @@ from xscl.language.syntax import (
     VariablePath,
     Window,
 )
+from xscl.time_format import UNITS
 
 Printable: TypeAlias = "Expression | Path | Condition | Predicate | Operand | Window | Element"
 

@@ -18,7 +18,7 @@ from markupsafe import Markup
 
 from xscl.drawing import Picture
 from xscl.service.accounts import Account
-from xscl.words import duration, moment
+from xscl.time_format import duration, moment
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"

@@ -16,10 +16,10 @@ from xscl.consumer_watch import ConsumerWatch
 from xscl.delivery.outbox import Outbox
 from xscl.diskroom import DiskRoom
 from xscl.engine import Engine
-from xscl.feed import EVERYTHING
 from xscl.followed import Feeds
 from xscl.following import Fetching
 from xscl.home import Home
+from xscl.language.names import EVERYTHING
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.answers import Answers
 from xscl.service.backups import Backups

@@ -6,7 +6,7 @@ from typing import Annotated, TypeAlias
 
 from pydantic import PlainSerializer, WithJsonSchema
 
-from xscl.instants import written
+from xscl.time_format import written
 
 Moment: TypeAlias = Annotated[
     int,

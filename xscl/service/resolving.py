@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, assert_never
 
 from xscl.errors import QueryError
-from xscl.feed import EVERYTHING
 from xscl.language.constants import Shape, marks, split
+from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse
 from xscl.language.syntax import Block, Expression, Fold, FollowedBy, Join, Next, Query
 from xscl.language.windows import refuse_bare_windows

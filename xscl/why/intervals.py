@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from xscl.documents import EARLIEST, Stored
-from xscl.language.limits import UNITS
+from xscl.time_format import UNITS
 from xscl.why.choices import Conjunct
 from xscl.why.question import Edge
 

@@ -30,8 +30,8 @@ from tests.xscl.delivery.receiver import (
     status,
 )
 from xscl.arrival_clock import DAY, ArrivalClock
-from xscl.delivery.endpoint import Endpoint, Failed, Webhook
-from xscl.delivery.endpoints import Endpoints, Hidden
+from xscl.delivery.endpoint import Endpoint, Failed, Hidden, Webhook
+from xscl.delivery.endpoints import Endpoints
 from xscl.delivery.message import Message
 from xscl.delivery.places import SAME_HOST
 from xscl.delivery.signature import NotSigned, new_secret, verify

@@ -16,8 +16,8 @@ from xscl.arrival_clock import ArrivalClock
 from xscl.diskroom import DiskRoom
 from xscl.engine import Engine
 from xscl.home import Home
-from xscl.instants import written
 from xscl.service.intake import Busy, Intake
+from xscl.time_format import written
 
 CANARY = "canary-7f3a"
 

@@ -16,8 +16,8 @@ from tests.examples import usually
 from tests.xscl.service.conftest import Running, eventually, ok, serving
 from tests.xscl.service.listening import listening
 from xscl.engine import Engine
-from xscl.feed import EVERYTHING
 from xscl.home import Home
+from xscl.language.names import EVERYTHING
 
 WITNESSES, SUBSCRIPTIONS, SECONDS = 1_000_000, 1_000, 15.0
 FEW = (1_000, 10, 0.5)

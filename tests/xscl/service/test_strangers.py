@@ -13,11 +13,11 @@ import pytest
 
 from tests.xscl.service.conftest import Running, code, eventually, ok, serving, token_of
 from xscl.home import Home
-from xscl.instants import ticks_of_time
 from xscl.service import connection
 from xscl.service.dependencies import COOKIE
 from xscl.service.guard import STRANGER
 from xscl.service.installation import Settings
+from xscl.time_format import ticks_of_time
 
 
 def closed(peer: socket.socket) -> bool:

@@ -13,12 +13,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 
 from xscl.arrival_clock import way_back
 from xscl.followed import ticks
-from xscl.instants import ticks_of_time
 from xscl.page.links import on_site
 from xscl.page.problems import PageRoute
 from xscl.page.rendering import THEME, THEMES, page, static, when
 from xscl.service.dependencies import Here, TheOperator
 from xscl.service.problems import not_found
+from xscl.time_format import ticks_of_time
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

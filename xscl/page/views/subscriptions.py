@@ -24,7 +24,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.routes import deliveries, subscriptions, syndication
 from xscl.service.subscribing import unsubscribe
-from xscl.words import duration
+from xscl.time_format import duration
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 

@@ -14,8 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from xscl.errors import DocumentError, XsclError
-from xscl.feed import EVERYTHING
-from xscl.instants import ticks_of_time
+from xscl.language.names import EVERYTHING
 from xscl.refusing import check
 from xscl.retention import DAY
 from xscl.service.accounts import THE_OPERATOR, Account
@@ -23,6 +22,7 @@ from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
 from xscl.service.problems import Problem
+from xscl.time_format import ticks_of_time
 
 router = APIRouter(tags=["documents"])
 

@@ -12,10 +12,11 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.addresses import refusal
 from feeds.opml import read_list, write_opml
-from xscl.feed import EVERY, EVERYTHING, SECOND, Feed, check_url, read_header, shown
+from xscl.feed import EVERY, SECOND, Feed, check_url, read_header, shown
 from xscl.feedlist import Line, outlines_of, take_list
 from xscl.followed import Count, Feeds
 from xscl.following import allow_late, follow, late_items
+from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who

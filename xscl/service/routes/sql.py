@@ -9,10 +9,10 @@ from typing import Any
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from xscl.instants import written
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.moments import Moment
+from xscl.time_format import written
 from xscl.usersql import Answer, Form, Limits, Viewer
 from xscl.usersql.examples import EXAMPLES
 from xscl.usersql.limits import AsOf

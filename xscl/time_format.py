@@ -1,0 +1,61 @@
+"""Text forms of durations and times: parsing what people type, formatting what they read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from feeds.times import rfc3339
+
+SECOND = 1_000_000
+
+UNITS = {
+    "ms": 1_000,
+    "s": 1_000_000,
+    "min": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+    "w": 604_800_000_000,
+}
+"""Units of a window, in ticks: microseconds."""
+
+LATEST = 253_402_300_799_999_999
+"""Ticks of the end of the year 9999, the last time that RFC 3339 can write."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def duration(ticks: int | None) -> str:
+    """Return a window in the largest unit that divides it."""
+    if ticks is None:
+        return "INF: what is kept is never dropped"
+    for unit, length in sorted(UNITS.items(), key=lambda item: -item[1]):
+        if ticks and ticks % length == 0:
+            return f"{ticks // length} {unit}"
+    return f"{ticks} ticks"
+
+
+def moment(ticks: int) -> str:
+    """Return a time in UTC, or the ticks if no calendar has it."""
+    try:
+        return datetime.fromtimestamp(ticks // SECOND, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return str(ticks)
+
+
+def ticks_of_time(text: str) -> int | None:
+    """Return the ticks of a time: ISO 8601 (UTC unless it says otherwise), or ticks; None if none.
+
+    A year alone is a year.
+    """
+    if text.lstrip("-").isdecimal() and len(text) != 4 and len(text) < 20:
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    since = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+
+
+def written(ticks: int) -> str:
+    """Return a time as programs are told it: ISO 8601 in UTC; the nearest one that it can write."""
+    return rfc3339(min(max(ticks, 0), LATEST))
