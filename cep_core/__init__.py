@@ -10,27 +10,37 @@ once, in `cep_core.edges`.  The package stands alone: it knows nothing of XML, D
 
 from cep_core.edges import EDGE_RULES, EdgeRule
 from cep_core.engine import Engine
-from cep_core.errors import CepError, QueryError
+from cep_core.errors import CepError, NameTaken, QueryError, StreamInUse, UnknownStream
 from cep_core.events import Event, Late, Match, Rejected, Schema
 from cep_core.expressions import Function
+from cep_core.languages import LANGUAGES
+from cep_core.languages.definitions import Definition, definitions
 from cep_core.options import Options
+from cep_core.queries import Query
 from cep_core.rules import ALL_RULES, Rule
 from cep_core.snapshot import AttributeType
 
 __all__ = [
     "ALL_RULES",
     "EDGE_RULES",
+    "LANGUAGES",
     "AttributeType",
     "CepError",
+    "Definition",
     "EdgeRule",
     "Engine",
     "Event",
     "Function",
     "Late",
     "Match",
+    "NameTaken",
     "Options",
+    "Query",
     "QueryError",
     "Rejected",
     "Rule",
     "Schema",
+    "StreamInUse",
+    "UnknownStream",
+    "definitions",
 ]

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from cep_core.mop import Operator
+from cep_core.extension import Operator
 from templates.result_bound import RESULTS, Cut
 from xscl.documents import LEVELS, Stored
 from xscl.store import Store

@@ -24,9 +24,7 @@ from itertools import accumulate, compress
 
 import pyarrow as pa
 
-from cep_core.events import VALUES, Row
-from cep_core.operators.join import WindowJoin
-from cep_core.plan import Plan
+from cep_core.extension import VALUES, Plan, Row
 from templates.relations import INFINITE
 from xscl.composites import Composite, Composites
 from xscl.documents import Documents
@@ -324,7 +322,7 @@ class Forgetting:
 
     def _rows_of_joins(self) -> Iterator[Row]:
         for mop in self._plan.mops:
-            if isinstance(mop, WindowJoin):
+            if mop.joins:
                 for row, *_ in mop.dump(lambda operator: 0):
                     yield row
 

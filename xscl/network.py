@@ -17,16 +17,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 import cep_core
-from cep_core import Schema
-from cep_core.awaited import Awaited
-from cep_core.channels import Channel, Members, members_of
+from cep_core import Query, Schema
 from cep_core.entries import Entries, Entry
-from cep_core.events import Row
+from cep_core.extension import (
+    Awaited,
+    Builder,
+    Channel,
+    Members,
+    MOp,
+    Operator,
+    Plan,
+    Row,
+    State,
+    Wanted,
+    members_of,
+)
 from cep_core.journal import Journal
-from cep_core.mop import MOp, Operator, Wanted
-from cep_core.operators.state import State
-from cep_core.plan import Builder, Plan
-from cep_core.queries import Query
 from cep_core.snapshot import AttributeType, Codec, Numbering
 from templates.joingraph import LEFT
 from templates.processor import Processor

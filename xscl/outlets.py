@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, cast
 
-from cep_core.channels import Members, Port
-from cep_core.events import VALUES, Row
-from cep_core.mop import Operator
-from cep_core.runtime import Batch
+from cep_core.extension import VALUES, Batch, Members, Operator, Port, Row
 from xscl.composites import Composite
 from xscl.results import Subscription
 

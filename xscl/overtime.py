@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, assert_never
 
+from cep_core import Schema
 from cep_core.algebra import Absence, Iterate, Node, Select, Stream
 from cep_core.algebra import Sequence as SequenceNode
-from cep_core.events import Schema
 from cep_core.expressions import (
     TRUE,
     Arithmetic,

@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
-from cep_core.mop import MOp, Operator
-from cep_core.plan import Plan
+from cep_core.extension import MOp, Operator, Plan
 from templates.joingraph import JoinGraph
 from templates.registry import Registry
 from xscl.operators.joins import JoinDefinition

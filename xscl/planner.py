@@ -19,10 +19,7 @@ from typing import assert_never
 
 from cep_core import CepError
 from cep_core.algebra import Node
-from cep_core.mop import Operator, Wanted
-from cep_core.plan import Plan
-from cep_core.planning import wanted
-from cep_core.steps import Reference, Step, steps_of
+from cep_core.extension import Operator, Plan, Reference, Step, Wanted, steps_of, wanted
 from templates.registry import Placed, Registry
 from xscl.compile import too_deep
 from xscl.language.normalform import Folded

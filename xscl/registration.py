@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from cep_core.queries import Query
+from cep_core import Query
 from templates.processor import Processor
 from templates.registry import Placed, Registry
 from xscl.compositestreams import CompositeStreams

@@ -16,11 +16,8 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import cep_core
-from cep_core import CepError, Schema
-from cep_core import errors as core_errors
-from cep_core.events import VALUES, Row
-from cep_core.mop import Operator, Wanted
-from cep_core.queries import Query
+from cep_core import CepError, Query, Schema
+from cep_core.extension import VALUES, Operator, Row, Wanted
 from xscl.compile import CompiledQuery
 from xscl.composites import Composite
 from xscl.documents import EARLIEST
@@ -253,9 +250,9 @@ def translated() -> Iterator[None]:
     """Raise the core's errors as those of xscl."""
     try:
         yield
-    except core_errors.QueryError as error:
+    except cep_core.QueryError as error:
         place, hint = (error.line, error.column), error.hint
-        if isinstance(error, core_errors.UnknownStream):
+        if isinstance(error, cep_core.UnknownStream):
             hint = _UNREAD.format(error.source[slice(*error.span)])
         raise QueryError(error.message, error.source, *place, hint) from None
     except CepError as error:
@@ -263,8 +260,8 @@ def translated() -> Iterator[None]:
 
 
 _ERRORS: Mapping[type[CepError], type[XsclError]] = {
-    core_errors.NameTaken: NameTaken,
-    core_errors.StreamInUse: StreamInUse,
+    cep_core.NameTaken: NameTaken,
+    cep_core.StreamInUse: StreamInUse,
 }
 
 

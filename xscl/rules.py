@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from cep_core.mop import Wanted
-from cep_core.rules import ALL_RULES, Rule
+from cep_core import ALL_RULES, Rule
+from cep_core.extension import Wanted
 from xscl.operators.joins import JoinDefinition
 
 

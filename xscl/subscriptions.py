@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from cep_core.queries import Query
+from cep_core import Query
 from templates.joingraph import JoinGraph
 from templates.registry import Placed, Registry
 from xscl.errors import NameTaken, StreamCycle, StreamInUse, UnknownSubscription, XsclError

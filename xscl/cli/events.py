@@ -10,9 +10,17 @@ from typing import Any
 
 import typer
 
-from cep_core import CepError, Engine, Event, Match, QueryError, Schema
-from cep_core.languages import LANGUAGES
-from cep_core.languages.definitions import Definition, definitions
+from cep_core import (
+    LANGUAGES,
+    CepError,
+    Definition,
+    Engine,
+    Event,
+    Match,
+    QueryError,
+    Schema,
+    definitions,
+)
 from xscl.cli.eventfiles import Record, Unread, as_name, read
 from xscl.cli.eventvalues import (
     BEGIN,

@@ -14,11 +14,18 @@ import math
 from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeAlias, cast
 
-from cep_core.channels import Members, members_of, slots_of
-from cep_core.events import VALUES, Row
-from cep_core.mop import Operator, Wanted
-from cep_core.operators.slotwise import SlotWise
-from cep_core.runtime import Batch, Clock
+from cep_core.extension import (
+    VALUES,
+    Batch,
+    Clock,
+    Members,
+    Operator,
+    Row,
+    SlotWise,
+    Wanted,
+    members_of,
+    slots_of,
+)
 from xscl.composites import Composite, item_at
 from xscl.cuts import Cuts, joins_below
 from xscl.functions import number

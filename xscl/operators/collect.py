@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
-from cep_core.channels import Members, members_of, slots_of
-from cep_core.events import VALUES, Row
-from cep_core.mop import Wanted
-from cep_core.operators.slotwise import SlotWise
+from cep_core.extension import VALUES, Members, Row, SlotWise, Wanted, members_of, slots_of
 from xscl.composites import Composite, absent, over_time
 from xscl.functions import text_of
 

@@ -17,11 +17,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cep_core.channels import Channel, Members, Port, members_of
-from cep_core.events import VALUES as VALUES_AT
-from cep_core.events import Row
-from cep_core.mop import MOp, Operator, Wanted
-from cep_core.runtime import Batch, Clock
+from cep_core.extension import VALUES as VALUES_AT
+from cep_core.extension import (
+    Batch,
+    Channel,
+    Clock,
+    Members,
+    MOp,
+    Operator,
+    Port,
+    Row,
+    Wanted,
+    members_of,
+)
 from templates.columns import Column, steps
 from templates.processor import Processor
 from templates.relations import VALUES, Witnesses

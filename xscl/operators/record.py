@@ -18,11 +18,8 @@ from typing import Any, cast
 
 from lxml import etree
 
-from cep_core.channels import Members
-from cep_core.events import VALUES, Row, Schema
-from cep_core.mop import Wanted
-from cep_core.operators.slotwise import SlotWise
-from cep_core.runtime import Clock
+from cep_core import Schema
+from cep_core.extension import VALUES, Clock, Members, Row, SlotWise, Wanted
 from xscl.documents import LEVELS
 from xscl.functions import number
 from xscl.xpath.arrivals import Arrival

@@ -9,10 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, cast
 
-from cep_core.channels import Channel, Members, Port, members_of
-from cep_core.events import VALUES, Row
-from cep_core.mop import MOp, Operator, Wanted, Wire
-from cep_core.runtime import Batch, Clock
+from cep_core.extension import (
+    VALUES,
+    Batch,
+    Channel,
+    Clock,
+    Members,
+    MOp,
+    Operator,
+    Port,
+    Row,
+    Wanted,
+    Wire,
+    members_of,
+)
 from xscl.composites import Composite, item_at
 from xscl.language.scope import variables
 from xscl.language.syntax import Predicate

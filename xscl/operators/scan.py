@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
-from cep_core.channels import Channel, Members, Port
-from cep_core.events import VALUES, Row
-from cep_core.mop import MOp, Operator, Wanted, Wire
-from cep_core.runtime import Batch
+from cep_core.extension import (
+    VALUES,
+    Batch,
+    Channel,
+    Members,
+    MOp,
+    Operator,
+    Port,
+    Row,
+    Wanted,
+    Wire,
+)
 from xscl.operators.joins import Joins
 from xscl.xpath.arrivals import Arrival, shred
 from xscl.xpath.nfa import Automaton
