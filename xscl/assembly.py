@@ -6,6 +6,7 @@ import logging
 import math
 import threading
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -45,7 +46,6 @@ from xscl.shapes import Shapes
 from xscl.store import Store
 from xscl.streams import Streams
 from xscl.subscriptions import Subscriptions
-from xscl.workers import Workers
 from xscl.xpath.arrivals import Arrivals
 from xscl.xpath.image import Image
 
@@ -57,6 +57,14 @@ SETTLED = 1_000
 """Subscriptions that come before the collector is told that they are here to stay."""
 
 
+def warn_of_removed(**arguments: object) -> None:
+    """Warn the caller of `Engine` of arguments that have no effect any more."""
+    for name, value in arguments.items():
+        if value is not None:
+            message = f"xscl.Engine({name}=...) has no effect since version 0.1.0"
+            warnings.warn(message, DeprecationWarning, stacklevel=3)
+
+
 class Assembly:
     """The store, and what is in memory of it."""
 
@@ -66,14 +74,14 @@ class Assembly:
         *,
         views: bool = True,
         retention: Retention | None = None,
-        workers: int = 0,
+        workers: int | None = None,
         kept_memory: int | None = None,
         result_bound: int = RESULTS,
     ) -> None:
+        warn_of_removed(workers=workers)
         self._result_bound = result_bound
         self._kept_memory = a_quarter() if kept_memory is None else kept_memory
         self._store = Store(path)
-        self._workers = Workers(workers)
         self._views = views
         self._lock = threading.RLock()
         self._close_by = math.inf
@@ -178,7 +186,6 @@ class Assembly:
         """Close the store; the engine cannot be used any more."""
         with self._lock:
             try:
-                self._workers.close()
                 if self._pages is not None:
                     self._pages.close()
                     self._pages = None
@@ -227,7 +234,6 @@ class Assembly:
         """Make what is in memory as the store is again; an engine that cannot is closed."""
         self._pushed = None
         self._unsettle()
-        self._workers.close()
         try:
             self._load()
             self._settle()

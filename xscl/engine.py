@@ -23,8 +23,7 @@ class Engine(Reading):
     continues exactly where this one stopped; without one it lives in memory.
     `views` chooses Algorithm 4 (materialised R_L and R_R) or Algorithm 1.
     `retention` says how long to keep what no query needs: see `retain`.
-    `workers` is the number of processes that help to shred large batches; each
-    has a copy of the automaton, which is some kilobytes for each subscription.
+    `workers` has no effect: it was the number of processes that shredded shares of large batches.
     `kept_memory` is how many bytes of the state that joins meet are in memory at most: the rest
     is read from the store when it is met.  A quarter of the machine's memory, if not said.
     `result_bound` is how many results an arriving document has with one join at most, the newest

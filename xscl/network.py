@@ -60,7 +60,6 @@ from xscl.results import Subscription
 from xscl.rules import RULES
 from xscl.xpath.arrivals import Arrival, Arrivals
 from xscl.xpath.asking import ask
-from xscl.xpath.changes import Changes
 from xscl.xpath.image import Image
 
 
@@ -104,7 +103,6 @@ class Network:
         self._composites = composites
         self._image = image
         self.automaton = image.automaton()
-        self.changes = Changes(lambda: map(registry.describe, self.automaton))
         self._leaves = Leaves(documents.tree)
         self._findings = Findings(registry, composites, self._leaves)
         journal = Journal()
@@ -269,7 +267,6 @@ class Network:
         for pair in pairs:
             self.automaton.remove(pair)
             self._leaves.remove(pair)
-        self.changes.dropped(pairs)
         return pairs
 
     def pairs(self, subscription: Subscription) -> list[int]:
@@ -323,7 +320,6 @@ class Network:
             else:
                 of_documents.append(pair)
         ask(self.automaton, of_documents)
-        self.changes.asked(of_documents)
 
     def ask_again(self, pairs: Sequence[Pair]) -> None:
         """Have the bindings of all pairs found after a restart, as far as they are not already."""

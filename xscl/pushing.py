@@ -132,9 +132,6 @@ class Pushing(Assembly):
             self._flow.look(self._network.passed)
             if batch is not None and not self._ledger.enter(batch):
                 return _RESULTS.empty_table()
-            if not parts:
-                network = self._network
-                parts = self._workers.parts(network.automaton, network.changes, documents)
             self._network.begin(several=len(documents) > 1)
             accepted = self._take(documents, parts=parts, beats=portion.beats)
             self._network.pass_by(accepted)

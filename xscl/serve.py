@@ -83,10 +83,9 @@ class Serving:
     """How to serve: with Spark on which master or without, how often to look at the spool.
 
     `history` and `keep_matches` change for how long texts and matches are kept; None changes
-    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `workers` processes
-    help the engine with large batches, unless Spark's tasks do.  `mail` is the server that takes
-    mails.  Of the disk `least_free` bytes are left free.  `clock` gives times to arrivals; by
-    default it is over the clocks of this machine.
+    nothing.  `listen` says where requests over HTTP are taken; None: nowhere.  `mail` is the server
+    that takes mails.  Of the disk `least_free` bytes are left free.  `clock` gives times to
+    arrivals; by default it is over the clocks of this machine.
     """
 
     spark: bool = True
@@ -96,15 +95,9 @@ class Serving:
     history: str | None = None
     keep_matches: str | None = None
     listen: Settings | None = None
-    workers: int = 0
     mail: MailServer | None = None
     least_free: int = LEAST
     clock: ArrivalClock | None = None
-
-    @property
-    def beside(self) -> int:
-        """How many processes help the engine."""
-        return 0 if self.spark else self.workers
 
 
 class Service:
@@ -201,7 +194,7 @@ class Service:
         home = self._home
         with (
             home.hold(SERVICE),
-            Engine(home.database, workers=self._serving.beside) as engine,
+            Engine(home.database) as engine,
             self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
             Feeds(engine, home.spool) as feeds,

@@ -31,7 +31,7 @@ class Serving:
     def __init__(self, data: Path, program: Sequence[str], options: Sequence[str]) -> None:
         command = [sys.executable, *program, "serve", "--no-spark", "--port", "0", "--json"]
         self._process = subprocess.Popen(
-            [*command, "--workers", "0", "--data", str(data), *options],
+            [*command, "--data", str(data), *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

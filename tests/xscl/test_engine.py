@@ -40,6 +40,15 @@ def count(engine: xscl.Engine, relation: str) -> int:
     return int(engine.sql(f"SELECT count(*) AS n FROM {relation}")["n"][0].as_py())
 
 
+def test_a_removed_argument_warns_and_has_no_effect() -> None:
+    with pytest.warns(DeprecationWarning, match=r"Engine\(workers=\.\.\.\) has no") as warned:
+        engine = xscl.Engine(workers=2)
+    with engine:
+        engine.subscribe("q", TWICE)
+        assert len(engine.push(document(t) for t in range(3))) == 3
+    assert [one.filename for one in warned] == [__file__]
+
+
 # -- Matches -------------------------------------------------------------------------------
 
 

@@ -34,7 +34,7 @@ def service(home: Home, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     program = "from xscl.cli import main; main()"
     command = [sys.executable, "-c", program, "serve", "--no-spark", "--port", "0", *options]
     with subprocess.Popen(
-        [*command, "--workers", "0", "--data", str(home.path)],
+        [*command, "--data", str(home.path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=ROOT,

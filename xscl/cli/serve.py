@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import tempfile
 from contextlib import nullcontext
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
 
 MASTER = "local[*]"
 """The Spark master unless another one is named: this machine, with all its cores."""
-
-WORKERS = min(3, (os.cpu_count() or 1) - 1)
-"""As many as there are other cores, but each has a copy of the patterns."""
 
 NoSpark = Annotated[
     bool,
@@ -93,15 +89,9 @@ def serve(
         ),
     ] = CONNECTIONS,
     workers: Annotated[
-        int,
-        typer.Option(
-            "--workers",
-            envvar="XSCL_WORKERS",
-            min=0,
-            max=64,
-            help="Processes that help with large batches, without Spark.",
-        ),
-    ] = WORKERS,
+        str | None,
+        typer.Option("--workers", envvar="XSCL_WORKERS", hidden=True, help="Has no effect."),
+    ] = None,
     notify_history: NotifyHistory = False,
     allow_address: AllowAddress = None,
     contact: Contact = CONTACT,
@@ -144,6 +134,11 @@ def serve(
     """
     if not once:
         require("service", "'xscl serve'")
+    if workers is not None:
+        complain(
+            "--workers has no effect since version 0.1.0",
+            hint="remove it, XSCL_WORKERS and the key workers in xscl.toml; Spark uses more cores",
+        )
     spark = _uses_spark(no_spark, master)
     fetching = Fetching(tuple(allow_address or ()), contact=contact)
     serving = Serving(
@@ -152,7 +147,6 @@ def serve(
         fetching=fetching,
         history=history,
         keep_matches=keep_matches,
-        workers=workers,
         mail=None if smtp is None else mail_server(smtp),
         listen=None if once else _listening(host, port, name, trusted_proxy, connections, fetching),
     )

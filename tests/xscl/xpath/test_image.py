@@ -285,7 +285,7 @@ def test_an_image_is_abandoned_when_its_time_is_over(
 def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(tmp_path / "state.duckdb")
     with monkeypatch.context() as patch:
-        patch.setattr(engine._workers, "close", fail)
+        patch.setattr(engine._match_reader, "close", fail)
         with pytest.raises(MemoryError):
             engine.close()
     Engine(tmp_path / "state.duckdb").close()
