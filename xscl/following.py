@@ -54,8 +54,8 @@ from xscl.feed import EVERY, Feed, Headers, lateness_of, public, shown
 from xscl.followed import Feeds, ticks
 from xscl.language.names import EVERYTHING
 from xscl.news import by_time, news, parts
-from xscl.room import Room
-from xscl.turns import Turns
+from xscl.room import ByteBudget
+from xscl.turns import DomainLimiter
 
 # -- Streams -------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ AT_ONCE = 64
 """Domains that are asked at the same time; one domain is asked one thing at a time."""
 
 WAITING = 64
-"""Feeds that may wait for a domain's turn beside these."""
+"""Feeds that may wait for a domain's slot besides these."""
 
 IN_FLIGHT = 256_000_000
 """Bytes of answers that are fetched and parsed at once; who has not begun to ask waits then."""
@@ -192,8 +192,8 @@ def poll_now(
 ) -> list[Polled]:
     """Poll some feeds, and return what became of each.
 
-    Its turns are its own: who calls it has the data directory (`Home.hold`), and polls nothing
-    beside it.
+    Its limiter is its own: the caller holds the data directory (`Home.hold`), and polls nothing
+    else.
     """
     return asyncio.run(_poll_all(feeds, spool, chosen, fetching))
 
@@ -211,7 +211,7 @@ async def _keep_polling(
     flying: set[asyncio.Task[Answer]] = set()
     try:
         while not stopping.is_set():
-            beside = min(asking.turns.waiting, WAITING)
+            beside = min(asking.domains.waiting, WAITING)
             free = 0 if fetching.is_paused() else AT_ONCE + beside - len(flying)
             for feed in feeds.next_due(fetching.now(), asking.busy, free) if free > 0 else ():
                 asking.busy.add(feed.domain)
@@ -267,7 +267,7 @@ async def _poll_all(
 async def _poll_in_turn(asking: _Asking, group: Sequence[Feed], round_: _Round) -> None:
     """Poll the feeds of a domain; none after its server has asked to be left alone."""
     for feed in group:
-        held = asking.turns.held_until(feed.domain)
+        held = asking.domains.blocked_until(feed.domain)
         if held is not None:
             round_.held[feed.key] = held
             continue
@@ -308,13 +308,13 @@ class _Asking:
     fetching: Fetching
     busy: set[str] = field(default_factory=set)
     claimed: set[str] = field(default_factory=set)
-    room: Room = field(default_factory=lambda: Room(IN_FLIGHT))
-    turns: Turns = field(init=False)
+    budget: ByteBudget = field(default_factory=lambda: ByteBudget(IN_FLIGHT))
+    domains: DomainLimiter = field(init=False)
     settings: Settings = field(init=False)
 
     def __post_init__(self) -> None:
-        self.turns = Turns(self.fetching.now)
-        self.settings = replace(self.fetching.settings, turn=self.turns.of)
+        self.domains = DomainLimiter(self.fetching.now)
+        self.settings = replace(self.fetching.settings, turn=self.domains.hold)
 
     async def ask(self, feed: Feed) -> Answer:
         """Ask a feed whose domain is busy with it, and free it again."""
@@ -341,7 +341,7 @@ class _Asking:
                 held = None if quick else lifecycle.held_until(outcome, now)
                 holds = outcome.domain or domain
                 if held is not None:
-                    self.turns.hold(holds, held)
+                    self.domains.block(holds, held)
                 return Answer(feed, after, now, held_until=held, holds=holds)
 
     def release(self, answers: Iterable[Answer]) -> None:
@@ -367,11 +367,11 @@ class _Asking:
         if lifecycle.is_lost(feed):
             return lifecycle.SECRET_LOST, None
         try:
-            async with self.room.of(USUAL) as take:
+            async with self.budget.reserve(USUAL) as add:
                 outcome = await fetch(feed.request, now=now, settings=self.settings)
                 if not isinstance(outcome, Fetched):
                     return outcome, None
-                take(len(outcome.body))
+                add(len(outcome.body))
                 loop = asyncio.get_running_loop()
                 return outcome, await loop.run_in_executor(_readers(), _parse, outcome, now)
         except FeedError as error:

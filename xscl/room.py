@@ -1,7 +1,7 @@
-"""Room for the answers of feeds: so many bytes at once; who wants to begin then waits.
+"""A budget of bytes for answers of feeds that are fetched and parsed at the same time.
 
-How large an answer is shows when it is there.  It is counted at once then, whether there is room
-or not, so that nobody waits who holds something; whoever has not begun waits until there is.
+The size of an answer is known only when it is there.  It is then counted at once, over the budget
+if need be, so that no holder ever waits; only a request that has not begun waits.
 """
 
 from __future__ import annotations
@@ -11,33 +11,30 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 
-class Room:
-    """Bytes that are shared; who is alone is let in whatever it needs."""
+class ByteBudget:
+    """Shared bytes; a single holder is admitted whatever its size."""
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._taken = 0
-        self._changed = asyncio.Condition()
+        self._used = 0
+        self._freed = asyncio.Condition()
 
     @asynccontextmanager
-    async def of(self, size: int) -> AsyncIterator[Callable[[int], None]]:
-        """Have so many bytes while the block runs, and what it asks for in addition."""
+    async def reserve(self, size: int) -> AsyncIterator[Callable[[int], None]]:
+        """Reserve bytes while the block runs; yield the function that adds more to them."""
         held = 0
 
-        def take(more: int) -> None:
+        def add(more: int) -> None:
             nonlocal held
             held += more
-            self._taken += more
+            self._used += more
 
-        async with self._changed:
-            await self._changed.wait_for(lambda: self._fits(size))
-            take(size)
+        async with self._freed:
+            await self._freed.wait_for(lambda: not self._used or self._used + size <= self._size)
+            add(size)
         try:
-            yield take
+            yield add
         finally:
-            self._taken -= held
-            async with self._changed:
-                self._changed.notify_all()
-
-    def _fits(self, size: int) -> bool:
-        return not self._taken or self._taken + size <= self._size
+            self._used -= held
+            async with self._freed:
+                self._freed.notify_all()

@@ -246,7 +246,7 @@ class Service:
         ways = Ways(self._home.files, self._serving.mail, posting, pace)
         outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways)
         with closing(engine.store()) as store:  # while no requests are taken nobody is allowed more
-            outbox.mails.limit = Accounts(store).mails_of
+            outbox.mail_limit = Accounts(store).mails_of
         outbox.start()
         try:
             yield outbox

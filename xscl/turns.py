@@ -1,67 +1,60 @@
-"""Turns to ask domains: of each one request at a time, and none while it wants to be left alone.
+"""One request at a time to each domain, and none before a time that its server asked for.
 
-A feed asks its own domain and those to which it is redirected, one after the other; it has one turn
-at a time, so nobody waits for another who waits for him.
+A feed requests its own domain and those to which it is redirected, one after the other.  It holds
+one slot at a time, so there is no deadlock.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from weakref import WeakValueDictionary
 
 from feeds.fetch import Later
+from xscl.limiter import KeyedLimiter
 
 LONGEST = 60
-"""Seconds that a turn is waited for."""
+"""Seconds to wait for a domain's slot."""
 
 AFTERWARDS = 600
-"""Seconds after which those ask again who have waited in vain."""
+"""Seconds after which a request that waited in vain is tried again."""
 
 _SECOND = 1_000_000
 
 
-class Turns:
-    """Who asks which domain; `clock` tells the time in ticks."""
+class DomainLimiter:
+    """The slots of all domains; `clock` returns the time in ticks."""
 
     def __init__(self, clock: Callable[[], int]) -> None:
         self._clock = clock
-        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._held: dict[str, int] = {}
-        self.waiting = 0
+        self._slots = KeyedLimiter[str]()
+        self._blocked: dict[str, int] = {}
+
+    @property
+    def waiting(self) -> int:
+        """The number of requests that wait for a slot."""
+        return self._slots.waiting
 
     @asynccontextmanager
-    async def of(self, domain: str) -> AsyncIterator[None]:
-        """Have a domain's turn; raises `Later` if it is held, or asked by others for too long."""
-        self._expect_free(domain)
-        turn = self._asking.setdefault(domain, asyncio.Lock())
-        self.waiting += 1
-        try:
-            await asyncio.wait_for(turn.acquire(), LONGEST)
-        except TimeoutError:
-            raise Later(AFTERWARDS) from None
-        finally:
-            self.waiting -= 1
-        try:
-            self._expect_free(domain)
+    async def hold(self, domain: str) -> AsyncIterator[None]:
+        """Hold a domain's slot; raises `Later` if it is blocked, or busy for too long."""
+        self._expect_open(domain)
+        async with self._slots.hold_async(domain, 1, Later(AFTERWARDS), LONGEST):
+            self._expect_open(domain)
             yield
-        finally:
-            turn.release()
 
-    def hold(self, domain: str, until: int) -> None:
-        """Let nobody ask a domain before some time, in ticks."""
-        self._held[domain] = max(until, self._held.get(domain, until))
+    def block(self, domain: str, until: int) -> None:
+        """Refuse requests to a domain before a time in ticks."""
+        self._blocked[domain] = max(until, self._blocked.get(domain, until))
 
-    def held_until(self, domain: str) -> int | None:
-        """Return until when a domain is to be left alone; None if it may be asked."""
-        until = self._held.get(domain)
+    def blocked_until(self, domain: str) -> int | None:
+        """Return the time in ticks until which a domain is blocked; None if it is not."""
+        until = self._blocked.get(domain)
         if until is not None and until <= self._clock():
-            del self._held[domain]
+            del self._blocked[domain]
             return None
         return until
 
-    def _expect_free(self, domain: str) -> None:
-        until = self.held_until(domain)
+    def _expect_open(self, domain: str) -> None:
+        until = self.blocked_until(domain)
         if until is not None:
             raise Later(-(-(until - self._clock()) // _SECOND))

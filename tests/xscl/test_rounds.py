@@ -25,7 +25,7 @@ from xscl.followed import Feeds
 from xscl.following import keep_polling, poll_now, prepare
 from xscl.news import News, by_time, parts
 from xscl.pipeline import DirectConsumer
-from xscl.room import Room
+from xscl.room import ByteBudget
 from xscl.sink import EngineSink
 
 HOSTS = ("127.0.0.1", "a.example", "b.example", "x.a.example")
@@ -358,31 +358,31 @@ def test_parts_are_bounded_and_complete(monkeypatch: pytest.MonkeyPatch) -> None
     assert list(parts([])) == []
 
 
-# -- Room ----------------------------------------------------------------------------------
+# -- Byte budget ---------------------------------------------------------------------------
 
 
-def test_room_is_waited_for_by_who_begins_and_grows_for_who_has_begun() -> None:
+def test_only_a_request_that_has_not_begun_waits_for_the_budget() -> None:
     inside, most = 0, 0
 
-    async def answer(room: Room, size: int, order: list[int]) -> None:
+    async def answer(budget: ByteBudget, size: int, order: list[int]) -> None:
         nonlocal inside, most
-        async with room.of(1) as take:
+        async with budget.reserve(1) as add:
             inside += 1
             await asyncio.sleep(0)
-            take(size - 1)
+            add(size - 1)
             order.append(size)
             inside += size - 1
             most = max(most, inside)
             await asyncio.sleep(0)
             inside -= size
 
-    async def run(room: Room, sizes: Sequence[int]) -> list[int]:
+    async def run(budget: ByteBudget, sizes: Sequence[int]) -> list[int]:
         order = list[int]()
-        await asyncio.gather(*(answer(room, size, order) for size in sizes))
+        await asyncio.gather(*(answer(budget, size, order) for size in sizes))
         return order
 
-    assert sorted(asyncio.run(run(Room(3), [5] * 12))) == [5] * 12
+    assert sorted(asyncio.run(run(ByteBudget(3), [5] * 12))) == [5] * 12
     assert most == 3 * 5
     most = 0
-    asyncio.run(run(Room(1), [5, 7, 5]))
+    asyncio.run(run(ByteBudget(1), [5, 7, 5]))
     assert most == 7

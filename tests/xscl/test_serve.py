@@ -222,12 +222,12 @@ def test_a_run_without_requests_mails_no_more_than_users_may_have(place: Home) -
     service = Service(place, Serving(spark=False), lambda matches: None)
     begun: list[int | None] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Outbox, "start", lambda box: begun.append(box.mails.limit(user.number)))
+        patch.setattr(Outbox, "start", lambda box: begun.append(box.mail_limit(user.number)))
         with service._opened() as (_, outbox, *_):
-            assert [outbox.mails.limit(user.number + more) for more in (0, 1)] == [2, 0]
-            mine = user.qualify("news")
-            assert [outbox.mails.take(mine) is None for _ in range(3)] == [True, True, False]
-            assert [outbox.mails.take("own") for _ in range(3)] == [None] * 3
+            assert [outbox.mail_limit(user.number + more) for more in (0, 1)] == [2, 0]
+            counted = [outbox.count_mail(user.number) is None for _ in range(3)]
+            assert counted == [True, True, False]
+            assert [outbox.count_mail(0) for _ in range(3)] == [None] * 3
     assert begun == [2]
 
 

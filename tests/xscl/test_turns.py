@@ -11,7 +11,7 @@ import pytest
 
 from feeds.fetch import Later
 from tests.xscl.scripted import HOUR, START, Clock, Place, moved, placed, reply, rss, serving
-from xscl.turns import AFTERWARDS, Turns
+from xscl.turns import AFTERWARDS, DomainLimiter
 
 SIX = tuple(f"r{number}.example" for number in range(6))
 SECOND = 1_000_000
@@ -68,13 +68,13 @@ def test_a_turn_that_is_not_had_in_time_is_for_later(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("xscl.turns.LONGEST", 0.01)
 
     async def wait() -> None:
-        turns = Turns(Clock())
-        async with turns.of("a.example"), turns.of("b.example"):
+        domains = DomainLimiter(Clock())
+        async with domains.hold("a.example"), domains.hold("b.example"):
             with pytest.raises(Later) as raised:
-                async with turns.of("a.example"):
+                async with domains.hold("a.example"):
                     pytest.fail("two have the turn of a domain")
-            assert (raised.value.seconds, turns.waiting) == (AFTERWARDS, 0)
-        async with turns.of("a.example"):
+            assert (raised.value.seconds, domains.waiting) == (AFTERWARDS, 0)
+        async with domains.hold("a.example"):
             pass
 
     asyncio.run(wait())
@@ -83,21 +83,21 @@ def test_a_turn_that_is_not_had_in_time_is_for_later(monkeypatch: pytest.MonkeyP
 def test_who_waits_for_a_domain_that_is_then_held_does_not_ask_it() -> None:
     async def wait() -> None:
         clock = Clock()
-        turns = Turns(clock)
+        domains = DomainLimiter(clock)
 
         async def ask() -> None:
-            async with turns.of("a.example"):
+            async with domains.hold("a.example"):
                 pytest.fail("a domain that is held is asked")
 
-        async with turns.of("a.example"):
+        async with domains.hold("a.example"):
             waiting = asyncio.create_task(ask())
             await asyncio.sleep(0)
-            assert turns.waiting == 1
-            turns.hold("a.example", START + 60 * SECOND)
+            assert domains.waiting == 1
+            domains.block("a.example", START + 60 * SECOND)
         with pytest.raises(Later) as raised:
             await waiting
         assert raised.value.seconds == 60
         clock.now += 60 * SECOND
-        assert turns.held_until("a.example") is None
+        assert domains.blocked_until("a.example") is None
 
     asyncio.run(wait())

@@ -35,7 +35,7 @@ from xscl.delivery.endpoint import (
 )
 from xscl.delivery.endpoints import Endpoints, Letter
 from xscl.delivery.message import Message, messages_of, owner_of
-from xscl.delivery.places import Places
+from xscl.delivery.places import SendSlots
 from xscl.delivery.reading import Read, following
 from xscl.delivery.sender import Sender
 from xscl.errors import StoreError, UnknownSubscription
@@ -88,7 +88,7 @@ class Deliveries:
         self._again: set[str] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._gathering: dict[str, float] = {}  # when what is gathered is due, by the loop's clock
-        self._places = Places()
+        self._slots = SendSlots()
         self._ended = asyncio.Event()
         self._stopping = False
 
@@ -310,9 +310,9 @@ class Deliveries:
     async def _send(
         self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message]
     ) -> Outcome:
-        """Send messages when there is a place for it."""
+        """Send messages when a slot is free."""
         user, failing = owner_of(endpoint.subscription), endpoint.failures > 0
-        async with self._places.sending(user, sender.host, failing):
+        async with self._slots.hold(user, sender.host, failing):
             outcome = await sender.send(messages)
         reached("sent")
         return outcome

@@ -23,13 +23,14 @@ from xscl.delivery.endpoints import Endpoints
 from xscl.delivery.file import FileSender
 from xscl.delivery.listening import Listening
 from xscl.delivery.mail import MailSender, MailServer
-from xscl.delivery.maillimit import MailLimit
+from xscl.delivery.message import owner_of
 from xscl.delivery.secretaddresses import SecretAddresses
 from xscl.delivery.sender import Sender
 from xscl.delivery.syndication import Changes
 from xscl.delivery.webhook import Posting, WebhookSender
 from xscl.engine import Engine
 from xscl.generations import generations_of
+from xscl.limiter import DailyQuota
 from xscl.matches import Matches
 from xscl.results import Subscription
 from xscl.secrets import Secrets
@@ -58,7 +59,9 @@ class Outbox:
         self.addresses = SecretAddresses(engine.store())
         self.listening = Listening(self.pages, generations_of(own))
         self.changes = Changes()
-        self.mails = MailLimit()
+        self.mails = DailyQuota[int]()
+        self.codes = DailyQuota[tuple[int, str]]()
+        self.mail_limit: Callable[[int], int | None] = lambda user: None
         self._ending = threading.Event()
         self._deliveries = Deliveries(
             self.pages, self.endpoints, self.bells, self._sender, self.stream_of, ways.pace
@@ -141,6 +144,10 @@ class Outbox:
         self._deliveries.follow(endpoint)
         return endpoint, secret
 
+    def count_mail(self, user: int) -> float | None:
+        """Count a mail of a user; if he has had all of today, return the seconds until tomorrow."""
+        return self.mails.consume(user, self.mail_limit(user))
+
     def mail_code(self, id: str, to: str) -> bool:
         """Mail a new code to the address of an unconfirmed endpoint; whether it was taken."""
         mail = self._ways.mail
@@ -186,8 +193,8 @@ class Outbox:
                     lambda now: self.endpoints.hidden(endpoint.id, now), self._ways.posting
                 )
             case Mail(to, every):
-                counted = partial(self.mails.take, endpoint.subscription)
-                back = partial(self.mails.give_back, endpoint.subscription)
+                user = owner_of(endpoint.subscription)
+                counted, back = partial(self.count_mail, user), partial(self.mails.refund, user)
                 return MailSender(self._ways.mail, to, every, counted, back)
             case File(name):
                 return FileSender(self._ways.files / name)

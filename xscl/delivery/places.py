@@ -1,49 +1,44 @@
-"""Places for what is sent at the same time, so that nobody who is slow holds up others.
+"""Slots for concurrent sends, so that slow endpoints do not delay others.
 
-Endpoints that have failed have fewer places than those that work.  Of either kind a user has a part
-at most, and of these a few for one host: who has a hundred endpoints that never answer waits for
-himself, and so does who has them at a host that others use, too.
+Endpoints that have failed share fewer slots than those that work.  Of either kind a user has a
+part at most, and for one host a few.  A user with a hundred endpoints that never answer delays
+only himself, even if others use the same host.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections import Counter
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from xscl.limiter import KeyedLimiter
 
 HEALTHY, FAILING, SAME_HOST = 512, 128, 8
-"""Sendings at the same time: to those that work, to those that have failed, of a user to a host."""
+"""Concurrent sends to endpoints that work, to those that have failed, of one user to one host."""
 SHARE = 4
-"""A user has one place in so many, of either kind, at most; the operator has all."""
+"""A user has one in so many slots of either kind at most; the operator may have all."""
 
 
-class Places:
-    """All places of one loop."""
+class SendSlots:
+    """The slots of one service."""
 
     def __init__(self) -> None:
-        self._all = {False: asyncio.Semaphore(HEALTHY), True: asyncio.Semaphore(FAILING)}
-        self._users: dict[tuple[int, bool], asyncio.Semaphore] = {}
-        self._hosts: dict[tuple[int, str, bool], asyncio.Semaphore] = {}
-        self._held: Counter[tuple[int, str, bool]] = Counter()  # by who has a place or waits
+        self._by_host = KeyedLimiter[tuple[int, str, bool]]()
+        self._by_user = KeyedLimiter[tuple[int, bool]]()
+        self._by_kind = KeyedLimiter[bool]()
+
+    @property
+    def hosts(self) -> int:
+        """The number of hosts with sends in progress, by user and kind."""
+        return self._by_host.keys
 
     @asynccontextmanager
-    async def sending(self, user: int, host: str, failing: bool) -> AsyncIterator[None]:
-        """Hold a place while the block runs, when there is one; `user` 0 is the operator."""
-        most = (FAILING if failing else HEALTHY) // (SHARE if user else 1)
-        own = self._users.setdefault((user, failing), asyncio.Semaphore(most))
-        with self._host((user, host, failing)) as same:
-            async with same, own, self._all[failing]:
-                yield
-
-    @contextmanager
-    def _host(self, key: tuple[int, str, bool]) -> Iterator[asyncio.Semaphore]:
-        """Yield the places of a host, which are let go with the last one that uses them."""
-        places = self._hosts.setdefault(key, asyncio.Semaphore(SAME_HOST))
-        self._held[key] += 1
-        try:
-            yield places
-        finally:
-            self._held[key] -= 1
-            if not self._held[key]:
-                del self._held[key], self._hosts[key]
+    async def hold(self, user: int, host: str, failing: bool) -> AsyncIterator[None]:
+        """Hold a slot while the block runs, when one is free; `user` 0 is the operator."""
+        total = FAILING if failing else HEALTHY
+        share = total // SHARE if user else total
+        async with (
+            self._by_host.hold_async((user, host, failing), SAME_HOST),
+            self._by_user.hold_async((user, failing), share),
+            self._by_kind.hold_async(failing, total),
+        ):
+            yield

@@ -1,8 +1,8 @@
 """A limit on the connections that each client has at the same time.
 
 A client is an address, or the /64 of an IPv6 address.  Behind a trusted proxy the requests in
-progress are counted instead, by the address that the proxy names.  A stream of events of somebody
-who has signed in counts among that account's listeners (`rates.Listeners`) and gives its place
+progress are counted instead, by the address that the proxy names.  An event stream of a signed-in
+user counts against the account's listener quota (`Installation.listeners`) and gives its place
 here up: many users may share an address.
 
 Everything here runs in the event loop of the server.
@@ -10,11 +10,11 @@ Everything here runs in the event loop of the server.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import Any
 
+from xscl.limiter import KeyedLimiter
 from xscl.service.client_address import bucket_of
 
 CONNECTIONS = 64
@@ -27,26 +27,24 @@ class ConnectionLimit:
     """Counts connections by client; `most` is for each."""
 
     def __init__(self, most: int = CONNECTIONS) -> None:
-        self.most = most
-        self._open: Counter[str] = Counter()
+        self._most = most
+        self._open = KeyedLimiter[str]()
 
     def open(self, address: str) -> ConnectionPlace | None:
         """Return a place for one more connection of a client, None if it has as many as it may."""
         client = bucket_of(address)
-        if self._open[client] >= self.most:
-            return None
-        return ConnectionPlace(self._open, client)
+        is_open = self._open.try_acquire(client, self._most)
+        return ConnectionPlace(self._open, client) if is_open else None
 
 
 class ConnectionPlace:
     """One connection among those of its client."""
 
-    def __init__(self, counts: Counter[str], client: str) -> None:
-        self._counts = counts
+    def __init__(self, limiter: KeyedLimiter[str], client: str) -> None:
+        self._limiter = limiter
         self._client = client
-        self._is_counted = False
+        self._is_counted = True
         self._is_closed = False
-        self._count()
 
     def close(self) -> None:
         """Stop counting, for good."""
@@ -61,19 +59,12 @@ class ConnectionPlace:
             yield
         finally:
             if not self._is_closed:
-                self._count()
-
-    def _count(self) -> None:
-        self._is_counted = True
-        self._counts[self._client] += 1
+                self._is_counted = self._limiter.try_acquire(self._client, None)
 
     def _uncount(self) -> None:
-        if not self._is_counted:
-            return
-        self._is_counted = False
-        self._counts[self._client] -= 1
-        if not self._counts[self._client]:
-            del self._counts[self._client]
+        if self._is_counted:
+            self._is_counted = False
+            self._limiter.release(self._client)
 
 
 def attach(scope: MutableMapping[str, Any], place: ConnectionPlace) -> None:

@@ -75,11 +75,11 @@ _bearer = HTTPBearer(auto_error=False, description="A token, as `xscl token crea
 
 
 async def who(request: Request, here: Here, _: Annotated[object, Depends(_bearer)]) -> Account:
-    """Return who is asking; raises Problem 401 for nobody, TooOften for who asks all the time."""
+    """Return who is asking; raises Problem 401 for nobody, RateExceeded."""
     account = _account(request, here)
     request.state.account = account.number
     if getattr(request.state, COUNTED, None) != account.number:
-        here.requests.take(account)
+        here.requests.consume(account.number, account.quota.requests_a_minute)
     return account
 
 

@@ -20,6 +20,7 @@ from xscl.followed import Feeds
 from xscl.following import Fetching
 from xscl.home import Home
 from xscl.language.names import EVERYTHING
+from xscl.limiter import FairLimiter, KeyedLimiter, TokenBuckets
 from xscl.service.accounts import THE_OPERATOR, Accounts
 from xscl.service.answers import Answers
 from xscl.service.backups import Backups
@@ -28,11 +29,9 @@ from xscl.service.connection_limit import CONNECTIONS, ConnectionLimit
 from xscl.service.intake import DOCUMENTS, Intake
 from xscl.service.metrics import Metrics
 from xscl.service.names import OPERATOR, owner
-from xscl.service.rates import Listeners, Requests
 from xscl.service.registrar import Registrar
 from xscl.service.resolving import Resolver
 from xscl.service.tokens import Tokens
-from xscl.service.turns import Turns
 from xscl.service.usage import Usage
 from xscl.store import Store
 from xscl.usersql import UserSql
@@ -188,9 +187,9 @@ class Installation:
     names in queries stand for.
     `connections` counts those of each client, in the event loop of the server; `watch` says
     whether the consumer advances.
-    `answers` hands on what threads have done; `questions`, `imports` and `confirming` have
-    turns, `requests` and `listeners` are counted.  Take `endpoints_lock` to count endpoints
-    and make one.
+    `answers` resolves futures with the results of threads.  `questions`, `imports` and
+    `confirming` limit concurrency, by account number; `requests` limits the rate and `listeners`
+    the number of event streams.  Hold `endpoints_lock` to count endpoints and make one.
     """
 
     home: Home
@@ -215,12 +214,12 @@ class Installation:
     watch: ConsumerWatch
     feeds_lock: threading.Lock = field(default_factory=threading.Lock)
     endpoints_lock: threading.Lock = field(default_factory=threading.Lock)
-    requests: Requests = field(default_factory=Requests)
-    listeners: Listeners = field(default_factory=Listeners)
+    requests: TokenBuckets[int] = field(default_factory=TokenBuckets[int])
+    listeners: KeyedLimiter[int] = field(default_factory=KeyedLimiter[int])
     answers: Answers = field(default_factory=Answers)
-    questions: Turns = field(default_factory=lambda: Turns(QUESTIONS))
-    imports: Turns = field(default_factory=lambda: Turns(IMPORTS, waiting=0))
-    confirming: Turns = field(default_factory=lambda: Turns(CONFIRMING, waiting=0))
+    questions: FairLimiter = field(default_factory=lambda: FairLimiter(QUESTIONS))
+    imports: FairLimiter = field(default_factory=lambda: FairLimiter(IMPORTS, 0, 0.0))
+    confirming: FairLimiter = field(default_factory=lambda: FairLimiter(CONFIRMING, 0, 0.0))
 
 
 @contextmanager
@@ -247,7 +246,7 @@ def installed(
         sql = stack.enter_context(UserSql(engine, home.path))
         if settings.warm:
             sql.start()
-        outbox.mails.limit = accounts.mails_of
+        outbox.mail_limit = accounts.mails_of
         intake = Intake(spool, engine, room, clock, settings.waiting)
         stack.enter_context(closing(intake))
         yield Installation(

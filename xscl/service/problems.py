@@ -39,13 +39,12 @@ from xscl.errors import (
     UnknownSubscription,
     XsclError,
 )
+from xscl.limiter import RateExceeded, TooManyConcurrent
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.backups import BackupInProgress
 from xscl.service.intake import Busy
 from xscl.service.names import OPERATOR, BadName, refuse_unaddressable, shown
-from xscl.service.rates import TooOften
 from xscl.service.tokens import UnknownToken
-from xscl.service.turns import TooMany
 from xscl.usersql.errors import Busy as SqlBusy
 from xscl.usersql.errors import Unavailable
 
@@ -71,8 +70,8 @@ _STATUS: tuple[tuple[type[Exception], HTTPStatus], ...] = (
     (DiskFull, HTTPStatus.SERVICE_UNAVAILABLE),
     (Stopping, HTTPStatus.SERVICE_UNAVAILABLE),
     (Busy, HTTPStatus.TOO_MANY_REQUESTS),
-    (TooMany, HTTPStatus.TOO_MANY_REQUESTS),
-    (TooOften, HTTPStatus.TOO_MANY_REQUESTS),
+    (TooManyConcurrent, HTTPStatus.TOO_MANY_REQUESTS),
+    (RateExceeded, HTTPStatus.TOO_MANY_REQUESTS),
     (BackupInProgress, HTTPStatus.TOO_MANY_REQUESTS),
     (StoreError, HTTPStatus.SERVICE_UNAVAILABLE),
     (XsclError, HTTPStatus.BAD_REQUEST),

@@ -71,7 +71,7 @@ class Shortcut:
                 return None
             if not here.resolver.is_quick(account, new.query):
                 return None
-            here.requests.take(account)
+            here.requests.consume(account.number, account.quota.requests_a_minute)
             scope.setdefault("state", {})[COUNTED] = account.number
             wanted = Wanted(name, new.query, new.updates)
             found, is_new = await registered(here, account, wanted)

@@ -8,18 +8,17 @@ reason `serve --once` counts no matches: it takes no requests that too many of t
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal, TypeAlias
 
+from xscl.limiter import DailyQuota
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.names import owner
 
 Owned: TypeAlias = Literal["subscriptions", "feeds"]
 Done: TypeAlias = Literal["documents", "matches"]
-_DAY = 86_400
 
 
 class Usage:
@@ -31,8 +30,10 @@ class Usage:
             "subscriptions": Counter(owner(name)[0] for name in subscriptions),
             "feeds": Counter(owner(key)[0] for key in feeds),
         }
-        self._done: dict[Done, Counter[int]] = {"documents": Counter(), "matches": Counter()}
-        self._today = 0
+        self._done: dict[Done, DailyQuota[int]] = {
+            "documents": DailyQuota(),
+            "matches": DailyQuota(),
+        }
 
     def has(self, account: Account, what: Owned) -> int:
         """Return how many a user has."""
@@ -40,9 +41,7 @@ class Usage:
 
     def today(self, account: Account, what: Done) -> int:
         """Return how many of something there were for a user today."""
-        with self._mutex:
-            self._turn()
-            return self._done[what][account.number]
+        return self._done[what].used(account.number)
 
     def take(self, account: Account, what: Owned, count: int = 1) -> None:
         """Count more of something; raises QuotaExceeded."""
@@ -84,11 +83,8 @@ class Usage:
     def do(self, account: Account, count: int) -> None:
         """Count documents of today; raises QuotaExceeded, and counts nothing, if they are many."""
         most = account.quota.documents_a_day
-        with self._mutex:
-            self._turn()
-            if most is not None and self._done["documents"][account.number] + count > most:
-                raise QuotaExceeded(f"you have sent {most} documents today, which is all you may")
-            self._done["documents"][account.number] += count
+        if self._done["documents"].consume(account.number, most, count) is not None:
+            raise QuotaExceeded(f"you have sent {most} documents today, which is all you may")
 
     @property
     def has_users(self) -> bool:
@@ -98,10 +94,8 @@ class Usage:
 
     def matched(self, received: Mapping[str, int]) -> None:
         """Count matches of today, by the names of their subscriptions."""
-        with self._mutex:
-            self._turn()
-            for name, count in received.items():
-                self._done["matches"][owner(name)[0]] += count
+        for name, count in received.items():
+            self._done["matches"].consume(owner(name)[0], count=count)
 
     def refuse_many_matches(self, account: Account) -> None:
         """Raise QuotaExceeded if a user has had as many matches today as he may."""
@@ -111,10 +105,3 @@ class Usage:
                 f"you have had {most} matches today, which is all you may: until tomorrow neither"
                 " documents nor subscriptions of yours are taken"
             )
-
-    def _turn(self) -> None:
-        today = int(time.time()) // _DAY
-        if today != self._today:
-            self._today = today
-            for counter in self._done.values():
-                counter.clear()

@@ -18,11 +18,12 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 from xscl.engine import Engine
+from xscl.limiter import FairLimiter, TooManyConcurrent
 from xscl.usersql.child import BEGUN, limits_as_data
 from xscl.usersql.errors import (
     Busy,
@@ -64,8 +65,11 @@ class UserSql:
         self._root = engine.store()  # others are made from it without the engine's lock
         self._directory = directory
         self._mutex = threading.Lock()
-        self._slots = threading.BoundedSemaphore(self.limits.together)
-        self._askers: dict[int, _Asker] = {}
+        # Earlier queries of the same user hold a slot for a bounded time, so they are awaited.
+        patience = 2 * (self.limits.seconds + self.limits.grace)
+        self._limiter = FairLimiter(
+            self.limits.together, self.limits.waiting, patience, own_timeout=None
+        )
         self._snapshots: OrderedDict[int, Snapshot] = OrderedDict()
         self._nursery: _Nursery | None = None
         self._closed = False
@@ -147,30 +151,13 @@ class UserSql:
 
     @contextmanager
     def _turn(self, viewer: Viewer) -> Iterator[None]:
-        """Wait for an asker's own turn, then for a slot."""
-        with self._mutex:
-            asker = self._askers.setdefault(viewer.number, _Asker())
-            if asker.here > self.limits.waiting:
-                raise Busy(
-                    "your questions before this one are being answered",
-                    hint="ask one after the other",
-                )
-            asker.here += 1
-        try:
-            with asker.lock:
-                # Those before take a slot for so long at most.
-                patience = 2 * (self.limits.seconds + self.limits.grace)
-                if not self._slots.acquire(timeout=patience):
-                    raise Busy("too many questions are being answered", hint="ask again soon")
-                try:
-                    yield
-                finally:
-                    self._slots.release()
-        finally:
-            with self._mutex:
-                asker.here -= 1
-                if not asker.here:
-                    del self._askers[viewer.number]
+        """Hold a slot of the limiter; raises Busy."""
+        with ExitStack() as held:
+            try:
+                held.enter_context(self._limiter.hold(viewer.number))
+            except TooManyConcurrent as error:
+                raise Busy(error.message, hint=error.hint) from None
+            yield
 
     # -- Snapshots -------------------------------------------------------------------------
 
@@ -242,14 +229,6 @@ class UserSql:
 def _now() -> int:
     """Return the time of day in ticks."""
     return time.time_ns() // 1_000
-
-
-class _Asker:
-    """One who asks: how many of his questions are here, of which one has its turn."""
-
-    def __init__(self) -> None:
-        self.here = 0
-        self.lock = threading.Lock()
 
 
 class _Nursery:

@@ -1,18 +1,18 @@
-"""Places for sending: so many for one host, and nothing kept of a host that nobody sends to."""
+"""Send slots: a few for one host, and nothing kept of a host without sends."""
 
 from __future__ import annotations
 
 import asyncio
 
-from xscl.delivery.places import SAME_HOST, Places
+from xscl.delivery.places import SAME_HOST, SendSlots
 
 
-def test_a_host_has_its_places_only_while_somebody_sends_there() -> None:
+def test_a_host_has_slots_only_while_somebody_sends_there() -> None:
     async def run() -> None:
-        places, go, there = Places(), asyncio.Event(), []
+        slots, go, there = SendSlots(), asyncio.Event(), []
 
         async def send(host: str) -> None:
-            async with places.sending(7, host, False):
+            async with slots.hold(7, host, False):
                 there.append(host)
                 await go.wait()
 
@@ -21,13 +21,12 @@ def test_a_host_has_its_places_only_while_somebody_sends_there() -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         assert sorted(there) == ["one"] * SAME_HOST + ["other"]
-        sendings[SAME_HOST].cancel()  # who waits and gives up frees no place
+        sendings[SAME_HOST].cancel()  # who waits and gives up frees no slot
         await asyncio.sleep(0)
-        assert len(places._hosts) == 2
+        assert slots.hosts == 2
         go.set()
         await asyncio.gather(*sendings, return_exceptions=True)
         assert there.count("one") == SAME_HOST + 1
-        assert not places._hosts
-        assert not places._held
+        assert slots.hosts == 0
 
     asyncio.run(run())

@@ -15,8 +15,8 @@ from tests.xscl.service.conftest import Running, code, eventually, ok, serving, 
 from xscl.delivery.confirming import CODES, TRIES
 from xscl.delivery.endpoint import Delivered, Failed, Later
 from xscl.delivery.mail import MailSender
-from xscl.delivery.maillimit import MailLimit
 from xscl.home import Home
+from xscl.limiter import DailyQuota
 
 TO = "reader@example.org"
 
@@ -167,32 +167,19 @@ def test_a_quota_of_mails(running: Running, operator: httpx.Client, post: Post) 
         eventually(lambda: subjects(post)[1:] == [f"many: Item {n}" for n in (1, 2, 3, 4)])
 
 
-def test_the_next_day_begins_anew() -> None:
-    now = [86_400.0 * 7 + 80_000]
-    mails = MailLimit(lambda: now[0])
-    mails.limit = {7: 2, 8: 0, 0: None}.get
-    assert [mails.take("_7.q"), mails.take("_7.r"), mails.take("_7.q")] == [None, None, 6_400.0]
-    assert mails.take("_8.q") == 6_400.0
-    assert [mails.take("q") for _ in range(5)] == [None] * 5
-    now[0] += 6_400
-    assert mails.today(7) == 0
-    assert mails.take("_7.q") is None
-
-
 def test_a_mail_that_failed_is_not_counted(post: Post) -> None:
-    limit = MailLimit(lambda: 80_000.0)
-    limit.limit = {7: 1}.get
-    take, back = partial(limit.take, "_7.q"), partial(limit.give_back, "_7.q")
-    sender = MailSender(server(post), "nobody@example.org", wait=take, give_back=back)
+    mails = DailyQuota[int](lambda: 80_000.0)
+    count, refund = partial(mails.consume, 7, 1), partial(mails.refund, 7)
+    sender = MailSender(server(post), "nobody@example.org", wait=count, give_back=refund)
     post.refused.append("nobody@example.org")
     for _ in range(2):
         assert isinstance(asyncio.run(sender.send([message("one")])), Failed)
-        assert limit.today(7) == 0
+        assert mails.used(7) == 0
     post.refused.clear()
     assert isinstance(asyncio.run(sender.send([message("one")])), Delivered)
-    assert limit.today(7) == 1
+    assert mails.used(7) == 1
     assert isinstance(asyncio.run(sender.send([message("two")])), Later)
-    assert limit.today(7) == 1
+    assert mails.used(7) == 1
 
 
 def test_without_a_mail_server_mails_are_refused_with_what_to_do(place: Home) -> None:

@@ -5,35 +5,9 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 import httpx
-import pytest
 
 from tests.xscl.service.conftest import Running, code, eventually, ok, token_of
 from tests.xscl.service.listening import listening
-from xscl.service.accounts import THE_OPERATOR, Account, Quota
-from xscl.service.rates import Requests, TooOften
-
-
-def test_a_bucket_is_full_after_a_minute_and_fills_evenly() -> None:
-    now = [100.0]
-    requests = Requests(lambda: now[0])
-    one = Account(1, "one", Quota(requests_a_minute=6))
-    for _ in range(6):
-        requests.take(one)
-    with pytest.raises(TooOften) as refused:
-        requests.take(one)
-    assert refused.value.wait == 10
-    requests.take(Account(2, "two", Quota(requests_a_minute=1)))
-    now[0] += 10
-    requests.take(one)
-    with pytest.raises(TooOften):
-        requests.take(one)
-    now[0] += 3_600
-    for _ in range(6):
-        requests.take(one)
-    with pytest.raises(TooOften):
-        requests.take(one)
-    for _ in range(100):
-        requests.take(THE_OPERATOR)
 
 
 def test_who_asks_all_the_time_is_told_to_wait_and_holds_up_nobody(

@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from tests.xscl.service.conftest import Running, ok, token_of
+from xscl.limiter import TokenBuckets
 from xscl.service import shortcut
-from xscl.service.rates import Requests
 
 QUERY = 'short//a[./k="{}"]->v'
 PLACE = "/v1/subscriptions/{}"
@@ -73,7 +73,8 @@ def test_what_the_routes_have_to_say_is_counted_once(
         for number in range(2):
             ok(carla.put(PLACE.format(number), json={"query": QUERY.format(number)}))
         answered.clear()
-        with patch.object(Requests, "take", autospec=True, side_effect=Requests.take) as take:
+        consume = TokenBuckets[int].consume
+        with patch.object(TokenBuckets, "consume", autospec=True, side_effect=consume) as take:
             other = {"query": QUERY.format("other")}
             assert carla.put(PLACE.format(1), json=other).status_code == 409
             assert answered == [False]

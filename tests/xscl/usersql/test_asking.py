@@ -21,6 +21,7 @@ from xscl.relations import PUBLIC
 from xscl.store import Store
 from xscl.usersql import UserSql, Viewer, asking
 from xscl.usersql.errors import Busy, NotSelect, Refused, Unavailable
+from xscl.usersql.limits import Limits
 from xscl.usersql.snapshot import publish
 
 ECHO = "S//a->x FOLLOWED BY{x=y, 1000 s} S//a->y"
@@ -297,11 +298,11 @@ def test_after_close_nothing_is_answered(engine: Engine) -> None:
 
 def test_too_many_at_once_are_told_so(engine: Engine) -> None:
     """Each asker may wait with a few questions only, so that nobody fills all places."""
-    with UserSql(engine) as sql:
-        asker = sql._askers[5] = asking._Asker()
-        asker.here = sql.limits.waiting + 1
-        with pytest.raises(Busy):
+    with UserSql(engine, limits=Limits(waiting=0)) as sql:
+        with sql._turn(Viewer(5)), pytest.raises(Busy, match="earlier request"):
             sql.ask("SELECT 1", Viewer(5))
+        with sql._turn(Viewer(5)):  # its slot is free again
+            pass
 
 
 def _children(pid: int) -> list[int]:

@@ -102,7 +102,7 @@ def _save(here: Installation, who: Account, name: str, query: str) -> None:
 def _tried(here: Installation, who: Account, query: str, since: str) -> Sequence[Match]:
     """Return what a query would have matched; raises what is wrong with it."""
     resolved = here.resolver.resolve(who, query)
-    with here.questions.turn(who), resolved.as_written():
+    with here.questions.hold(who.number), resolved.as_written():
         return here.engine.try_query(f"{resolved.text} ", since or None, SECONDS)
 
 

@@ -154,7 +154,7 @@ def try_(asked: TryAsked, here: Here, who: Who) -> Tried:
     """Returns what a query would have matched; nothing is registered."""
     refuse_bare(asked.since)
     query, resolved = _query(here, who, asked)
-    with here.questions.turn(who), resolved.as_written():
+    with here.questions.hold(who.number), resolved.as_written():
         found = here.engine.try_query(query, asked.since, SECONDS)
         shown = [match_shown(who, match) for match in found[: asked.limit]]
         return Tried(total=len(found), matches=shown)
@@ -166,7 +166,7 @@ def why(asked: WhyAsked, here: Here, who: Who) -> Answer:
     query, resolved = _query(here, who, asked)
     names = [name if name == "-" else _document(here, who, name) for name in asked.documents]
     read = partial(spooled, here.engine, directory=here.home.spool)
-    with here.questions.turn(who), resolved.as_written():
+    with here.questions.hold(who.number), resolved.as_written():
         return _answer(who, here.engine.why(query, *names, read=read))
 
 
@@ -194,7 +194,7 @@ def show_witness(
     who: Who,
 ) -> Witness:
     """Shows a document as patterns see it: its nodes, and what binds them."""
-    with here.questions.turn(who):
+    with here.questions.hold(who.number):
         found = witness(here.engine, _document(here, who, id), here.home.spool)
     nodes = [
         Node(

@@ -17,7 +17,7 @@ from xscl.delivery.endpoint import Endpoint, File, Mail, State, Way, Webhook, ki
 from xscl.delivery.endpoints import Letter
 from xscl.delivery.file import is_name
 from xscl.delivery.mail import is_address
-from xscl.delivery.message import moment
+from xscl.delivery.message import moment, owner_of
 from xscl.delivery.signature import is_secret
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account, QuotaExceeded
@@ -413,18 +413,20 @@ def _is_confirmed(here: Installation, who: Account, way: Way) -> bool:
 def _mail_code(here: Installation, who: Account, endpoint: Endpoint) -> None:
     """Mail a code to the address of an endpoint; raises Problem, QuotaExceeded."""
     assert isinstance(endpoint.way, Mail)
-    mails, to = here.outbox.mails, endpoint.way.to
-    with here.confirming.turn(who):
-        if not mails.take_code(endpoint.subscription, to):
+    outbox, to = here.outbox, endpoint.way.to
+    user = owner_of(endpoint.subscription)
+    key = user, to.casefold()
+    with here.confirming.hold(who.number):
+        if outbox.codes.consume(key, CODES) is not None:
             raise QuotaExceeded(f"you have had {CODES} codes mailed to that address today")
         mailed = False
         try:
-            if mails.take(endpoint.subscription) is not None:
+            if outbox.count_mail(user) is not None:
                 raise QuotaExceeded(f"you have had {who.quota.mails_a_day} mails today")
-            mailed = here.outbox.mail_code(endpoint.id, to)
+            mailed = outbox.mail_code(endpoint.id, to)
         finally:
             if not mailed:
-                mails.give_back_code(endpoint.subscription, to)
+                outbox.codes.refund(key)
         if not mailed:
             raise Problem(
                 HTTPStatus.SERVICE_UNAVAILABLE,

@@ -35,9 +35,10 @@ from xscl.delivery.outbox import Outbox
 from xscl.errors import StoreError, UnknownSubscription
 from xscl.pages import LAST, Place
 from xscl.results import Subscription
-from xscl.service.accounts import Account
+from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.connection_limit import counted_elsewhere
 from xscl.service.dependencies import Here, Standing, Who
+from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.routes.subscriptions import Name, existing
 
@@ -98,7 +99,7 @@ async def of_one(
     one = existing(here, who, name)
     wish = Wish((one.number, grouped), one=one, grouped=grouped)
     begin = await _begin(last_event_id or after, here.outbox)
-    place = here.listeners.place(who)
+    place = _slot(here, who)
     return EventStream(here.outbox, wish, begin, standing=standing, place=place)
 
 
@@ -122,8 +123,15 @@ async def of_all(
     """
     wish = Wish(("all", who.number), mine=_mine(who), prefix=who.qualify(""))
     begin = await _begin(last_event_id or after, here.outbox)
-    place = here.listeners.place(who)
+    place = _slot(here, who)
     return EventStream(here.outbox, wish, begin, standing=standing, place=place)
+
+
+def _slot(here: Installation, who: Account) -> AbstractContextManager[None]:
+    """Return what holds one of a user's listener slots; entering it raises QuotaExceeded."""
+    most = who.quota.listeners
+    over = QuotaExceeded(f"you have {most} listeners, and may have no more at once")
+    return here.listeners.hold(who.number, most, over)
 
 
 def _mine(who: Account) -> Callable[[Subscription], bool]:

@@ -162,7 +162,7 @@ async def import_(request: Request, here: Here, who: Who) -> Imported:
     A row that is wrong is named with its number, and nothing is registered.  Rows that are there
     already, with the same query, change nothing.
     """
-    with here.imports.turn(who):
+    with here.imports.hold(who.number):
         return await read_rows(request, lambda rows: _import(here, who, rows))
 
 

@@ -161,7 +161,8 @@ def _led_to(here: Installation, secret: str) -> str:
         )
     account = here.accounts.numbered(owner(found.subscription)[0])
     if account is not None:
-        here.requests.take(account)  # who has the address asks in its owner's place
+        # Requests to a secret address count for its owner.
+        here.requests.consume(account.number, account.quota.requests_a_minute)
     return found.subscription
 
 

@@ -177,9 +177,9 @@ def _user(here: Installation, one: Account) -> User_:
             feeds=here.usage.has(one, "feeds"),
             streams=len(here.accounts.streams(one)),
             endpoints=here.outbox.endpoints.count(lambda known: one.own(known) is not None),
-            listeners=here.listeners.of(one),
+            listeners=here.listeners.held(one.number),
             documents_today=here.usage.today(one, "documents"),
             matches_today=here.usage.today(one, "matches"),
-            mails_today=here.outbox.mails.today(one.number),
+            mails_today=here.outbox.mails.used(one.number),
         ),
     )

@@ -1,0 +1,262 @@
+"""Limits by key: holders at a time, requests a minute, counts a day.
+
+State is in memory, so a restart of the process resets it.  Each limiter has a lock of its own; any
+thread and any event loop may use it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from concurrent.futures import Future
+from contextlib import asynccontextmanager, contextmanager
+from typing import Generic, TypeVar
+
+from xscl.errors import XsclError
+
+K = TypeVar("K", bound=Hashable)
+
+_MINUTE = 60.0
+_DAY = 86_400
+
+
+class TooManyConcurrent(XsclError):
+    """As many requests are in progress as may be, of one user or of all."""
+
+    code = "busy"
+
+
+class RateExceeded(XsclError):
+    """A key has used its tokens; `wait` is the seconds until the next one."""
+
+    code = "too_many_requests"
+
+    def __init__(self, per_minute: int, wait: float) -> None:
+        super().__init__(
+            f"you may ask {per_minute} times a minute", hint="wait as long as Retry-After says"
+        )
+        self.wait = math.ceil(wait)
+
+
+class KeyedLimiter(Generic[K]):
+    """A counting semaphore for each key; waiters of a key are served in order of arrival.
+
+    A key without holders and waiters uses no memory.  All waiters of a key give the same limit.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: Counter[K] = Counter()
+        # Futures of `concurrent.futures`, as threads wait for them as well as event loops.
+        self._waiters: dict[K, deque[Future[None]]] = {}
+
+    def held(self, key: K) -> int:
+        """Return the number of holders of a key."""
+        return self._held[key]
+
+    @property
+    def keys(self) -> int:
+        """The number of keys with holders."""
+        return len(self._held)
+
+    @property
+    def waiting(self) -> int:
+        """The number of waiters for all keys together."""
+        with self._lock:
+            return sum(map(len, self._waiters.values()))
+
+    def try_acquire(self, key: K, limit: int | None) -> bool:
+        """Acquire a slot of a key if one is free; without a limit one always is."""
+        with self._lock:
+            return self._acquired(key, limit)
+
+    def release(self, key: K) -> None:
+        """Hand a slot to the first waiter of its key, or free it."""
+        with self._lock:
+            waiters = self._waiters.get(key)
+            while waiters:
+                first = waiters.popleft()
+                if first.set_running_or_notify_cancel():
+                    first.set_result(None)
+                    break
+            else:
+                self._held[key] -= 1
+                if not self._held[key]:
+                    del self._held[key]
+            if waiters is not None and not waiters:
+                del self._waiters[key]
+
+    @contextmanager
+    def hold(
+        self, key: K, limit: int | None, refusal: Exception, timeout: float | None = 0.0
+    ) -> Iterator[None]:
+        """Hold a slot while the block runs; raise `refusal` if none is free within `timeout`."""
+        waiter = self._enqueue(key, limit)
+        if waiter is not None:
+            try:
+                waiter.result(timeout)
+            except TimeoutError:
+                self._abandon(key, waiter)
+                raise refusal from None
+            except BaseException:
+                self._abandon(key, waiter)
+                raise
+        try:
+            yield
+        finally:
+            self.release(key)
+
+    @asynccontextmanager
+    async def hold_async(
+        self, key: K, limit: int | None, refusal: Exception | None = None, timeout: float = math.inf
+    ) -> AsyncIterator[None]:
+        """Hold a slot as `hold` does, without blocking the event loop."""
+        waiter = self._enqueue(key, limit)
+        if waiter is not None:
+            try:
+                async with asyncio.timeout(None if timeout == math.inf else timeout):
+                    await asyncio.wrap_future(waiter)
+            except TimeoutError:
+                self._abandon(key, waiter)
+                raise refusal or TimeoutError from None
+            except BaseException:
+                self._abandon(key, waiter)
+                raise
+        try:
+            yield
+        finally:
+            self.release(key)
+
+    def _acquired(self, key: K, limit: int | None) -> bool:
+        if limit is not None and self._held[key] >= limit:
+            return False
+        self._held[key] += 1
+        return True
+
+    def _enqueue(self, key: K, limit: int | None) -> Future[None] | None:
+        """Acquire a slot and return None, or return what is done when `release` hands one over."""
+        with self._lock:
+            if self._acquired(key, limit):
+                return None
+            waiter = Future[None]()
+            self._waiters.setdefault(key, deque()).append(waiter)
+            return waiter
+
+    def _abandon(self, key: K, waiter: Future[None]) -> None:
+        """Leave the queue, or release the slot that was handed over meanwhile."""
+        with self._lock:
+            waiters = self._waiters.get(key, deque())
+            if waiter in waiters:
+                waiters.remove(waiter)
+                if not waiters:
+                    del self._waiters[key]
+                return
+        if not waiter.cancelled():  # `release` passes over a waiter that was cancelled
+            self.release(key)
+
+
+class FairLimiter:
+    """At most `total` holders, of each user one, with `queued` more waiting.
+
+    A user over that is refused at once, so he can neither use the slots of all others nor block
+    the threads in which they would wait.  A holder waits `own_timeout` seconds at most for the
+    same user's earlier ones, then `timeout` for a slot.
+    """
+
+    def __init__(
+        self,
+        total: int,
+        queued: int = 1,
+        timeout: float = 2.0,
+        own_timeout: float | None = 2.0,
+    ) -> None:
+        self._total = total
+        self._queued = queued
+        self._timeout = timeout
+        self._own_timeout = own_timeout
+        self._admitted = KeyedLimiter[int]()
+        self._own = KeyedLimiter[int]()
+        self._all = KeyedLimiter[None]()
+
+    @contextmanager
+    def hold(self, user: int) -> Iterator[None]:
+        """Hold a slot for a user while the block runs; raises TooManyConcurrent."""
+        own = TooManyConcurrent(
+            "your earlier request is still in progress", hint="send one after the other"
+        )
+        full = TooManyConcurrent("too many concurrent requests", hint="retry in a few seconds")
+        with (
+            self._admitted.hold(user, 1 + self._queued, own),
+            self._own.hold(user, 1, own, self._own_timeout),
+            self._all.hold(None, self._total, full, self._timeout),
+        ):
+            yield
+
+
+class TokenBuckets(Generic[K]):
+    """A token bucket for each key: full with a minute's tokens, filled at that rate.
+
+    `clock` returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._levels: dict[K, tuple[float, float]] = {}  # tokens, and the time they were counted
+
+    def consume(self, key: K, per_minute: int | None) -> None:
+        """Consume a token; raises RateExceeded.  None is no limit, and costs nothing."""
+        if per_minute is None:
+            return
+        now = self._clock()
+        with self._lock:
+            level, at = self._levels.get(key, (float(per_minute), now))
+            level = min(float(per_minute), level + (now - at) * per_minute / _MINUTE)
+            is_allowed = level >= 1.0
+            self._levels[key] = level - is_allowed, now
+        if not is_allowed:
+            wait = (1.0 - level) * _MINUTE / per_minute if per_minute else _MINUTE
+            raise RateExceeded(per_minute, wait)
+
+
+class DailyQuota(Generic[K]):
+    """A count for each key that starts at 0 with each UTC day; `clock` returns Unix seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._day = 0
+        self._used: Counter[K] = Counter()
+
+    def consume(self, key: K, limit: int | None = None, count: int = 1) -> float | None:
+        """Add to a count and return None; at the limit, return the seconds until the next day."""
+        with self._lock:
+            now = self._roll_over()
+            if limit is not None and self._used[key] + count > limit:
+                return _DAY - now % _DAY
+            self._used[key] += count
+            return None
+
+    def refund(self, key: K) -> None:
+        """Subtract one that was consumed for nothing."""
+        with self._lock:
+            self._roll_over()
+            self._used[key] = max(0, self._used[key] - 1)
+
+    def used(self, key: K) -> int:
+        """Return the count of today."""
+        with self._lock:
+            self._roll_over()
+            return self._used[key]
+
+    def _roll_over(self) -> float:
+        """Clear the counts of an earlier day; return the time."""
+        now = self._clock()
+        if int(now) // _DAY != self._day:
+            self._day = int(now) // _DAY
+            self._used.clear()
+        return now
