@@ -21,6 +21,7 @@ from cep_core.algebra import Node
 from cep_core.automata import automaton
 from cep_core.channels import slots_of
 from cep_core.delivery import matches
+from cep_core.entries import StateLog, StateReader, StateWriter
 from cep_core.errors import (
     AlgebraError,
     CepError,
@@ -34,7 +35,7 @@ from cep_core.explain import in_words
 from cep_core.expressions import FUNCTIONS, Function
 from cep_core.fanout import Found
 from cep_core.intake import Intake
-from cep_core.journal import Unwritten
+from cep_core.journal import Journal
 from cep_core.languages import require_name
 from cep_core.mop import Operator
 from cep_core.operators.state import State
@@ -44,7 +45,7 @@ from cep_core.predicates import Shapes
 from cep_core.queries import Queries, Query
 from cep_core.rules import ALL_RULES, Rule
 from cep_core.runtime import END, Clock
-from cep_core.snapshot import AttributeType, Codec, Numbering, load_state, state_of
+from cep_core.snapshot import AttributeType, Codec
 from cep_core.streams import Streams
 from cep_core.text import Said, duration_in_words
 
@@ -70,14 +71,13 @@ class Engine:
         types: Sequence[AttributeType] = (),
         builders: Mapping[str, Builder] | None = None,
         exact: bool = False,
-        journal: Unwritten | None = None,
     ) -> None:
         if type(ticks_per_second) is not int or ticks_per_second < 1:
             raise CepError(f"there is at least 1 tick per second, not {shown(ticks_per_second)}")
         self.ticks_per_second = ticks_per_second
         self.functions = {**FUNCTIONS, **_strict(functions or {})}
         self._own_functions = sorted(functions or {})
-        self._codec = Codec(types)
+        self.codec = Codec(types)
         self.rules = tuple(rules)
         self.options = options or Options()
         self.exact = exact
@@ -88,7 +88,6 @@ class Engine:
         self.plan = Plan(
             *(self.rules, self.options, self.clock, Shapes(self.functions), self._report_late),
             builders,
-            journal,
         )
         self._streams = Streams(self.plan, ticks_per_second)
         self._queries = Queries(
@@ -296,7 +295,7 @@ class Engine:
 
         Not what is only for reading: `late` and `rejected` (their counts are).
         """
-        codec = self._codec
+        codec = self.codec
         adopted = self._streams.adopted()
         if adopted:
             raise SnapshotError(f"a snapshot cannot have the adopted streams {', '.join(adopted)}")
@@ -312,6 +311,9 @@ class Engine:
             [one.name, codec.node(one.schema), one.lateness, one.label]
             for one in self._streams.by_name.values()
         ]
+        held = {query.name: query.held for query in self._queries.by_number.values()}
+        every = dict.fromkeys(operator for operators in held.values() for operator in operators)
+        numbers = {operator: number for number, operator in enumerate(every, 1)}
         data = {
             "ticks_per_second": self.ticks_per_second,
             "rules": [rule.name for rule in self.rules],
@@ -324,7 +326,7 @@ class Engine:
             "rates": self._streams.rates.dump(),
             "clock": [self.clock.now, self.clock.arrivals, self._queries.next_number, self._closed],
             "recent": [[codec.row(row), list(names)] for row, names in self._streams.recent],
-            "plan": state_of(self.plan, self._numbering(), codec),
+            "entries": list(StateWriter(self.plan, codec, numbers.__getitem__).entries(held)),
         }
         return codec.packed(data)
 
@@ -380,22 +382,29 @@ class Engine:
 
     def _load(self, found: Mapping[str, Any]) -> None:
         for name, schema, lateness, label in found["streams"]:
-            self.stream(name, self._codec.made(schema), lateness=lateness, channel=label)
+            self.stream(name, self.codec.made(schema), lateness=lateness, channel=label)
         self.clock.now, arrivals, next_query, closed = found["clock"]
-        if "rates" in found:
-            self._streams.rates.load(found["rates"])
-        for name, number, language, publishes, since, text, *rates in found["queries"]:
-            query = text if isinstance(text, str) else self._codec.made(text)
+        self._streams.rates.load(found["rates"])
+        for name, number, language, publishes, since, text, rates in found["queries"]:
+            query = text if isinstance(text, str) else self.codec.made(text)
             self._queries.next_number, self.clock.arrivals = number, since
-            known = tuple((stream, rate) for known in rates for stream, rate in known)
+            known = tuple((stream, rate) for stream, rate in rates)
             self._queries.register(name, query, language, publishes, known)
         self.clock.arrivals, self._queries.next_number, self._closed = arrivals, next_query, closed
         self.counts.update(found["counts"])
         self._streams.recent.extend((tuple(row), tuple(names)) for row, names in found["recent"])
-        load_state(self.plan, self._numbering(), found["plan"])
+        held = {query.name: query.held for query in self._queries.by_number.values()}
+        StateReader(self.plan, held).read(found["entries"])
 
-    def _numbering(self) -> Numbering:
-        return Numbering(self.plan, [query.held for query in self._queries.by_number.values()])
+    def keep_log(self) -> StateLog:
+        """Return the log of what the plan keeps, to be called before anything is declared.
+
+        Whoever has it says which operators its entries may name (`StateLog.hold`), writes the
+        entries that `StateLog.take` returns, and gives them to `StateLog.restore` of an engine with
+        the same queries.  A `snapshot` is for engines without a log.
+        """
+        journal = self.plan.journal = Journal()
+        return StateLog(self.plan, journal, self.codec)
 
     # -- inside ----------------------------------------------------------------------------
 

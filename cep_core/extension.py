@@ -14,6 +14,7 @@ streams that they belong to (`Members`).  What a package needs to state queries 
 
 from cep_core.awaited import Awaited
 from cep_core.channels import Channel, Members, Port, members_of, slots_of
+from cep_core.entries import Entry, StateLog
 from cep_core.events import VALUES, Row
 from cep_core.mop import MOp, Operator, Wanted, Wire
 from cep_core.operators.slotwise import SlotWise
@@ -30,6 +31,7 @@ __all__ = [
     "Builder",
     "Channel",
     "Clock",
+    "Entry",
     "MOp",
     "Members",
     "Operator",
@@ -39,6 +41,7 @@ __all__ = [
     "Row",
     "SlotWise",
     "State",
+    "StateLog",
     "Step",
     "Wanted",
     "Wire",

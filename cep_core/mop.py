@@ -7,7 +7,7 @@ m-op's output channel.  An m-op implements many operators; its meaning is theirs
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from cep_core.channels import Channel, Port, without_slot
@@ -121,12 +121,20 @@ class MOp(ABC):
         """Return how many entries its indexes have."""
         return 0
 
+    def kept(self) -> Iterable[Any]:
+        """Return what the m-op keeps; it journals these things, or is compared."""
+        return ()
+
+    def saved(self, kept: Any, number: Number) -> list[Any]:
+        """Return the row of a thing that is kept, the numbers of its operators, and its side."""
+        raise AssertionError(f"{self.label} keeps nothing")
+
     def dump(self, number: Number) -> State:
-        """Return what the m-op keeps: rows, each with the numbers of its operators."""
-        return []
+        """Return all that the m-op keeps, as it is saved."""
+        return [self.saved(one, number) for one in self.kept()]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
-        """Take a row back from a snapshot, for some of the operators."""
+        """Keep a row again that was saved, for some of the operators."""
         raise AssertionError(f"{self.label} keeps nothing")
 
     def waiting_ports(self) -> tuple[Port, ...]:

@@ -47,10 +47,9 @@ class Plan:
         shapes: Shapes,
         late: Callable[[Row, int, object], None],
         builders: Mapping[str, Builder] | None = None,
-        journal: Unwritten | None = None,
     ) -> None:
         self.clock = clock
-        self.journal = Unwritten() if journal is None else journal
+        self.journal = Unwritten()
         self.batch = Batch(clock)
         self.shapes = shapes
         self.options = options

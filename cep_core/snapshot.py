@@ -1,42 +1,21 @@
-"""Snapshots: what the plan keeps, in numbers that do not depend on how it came about.
-
-Slots and m-ops depend on the history of registrations; the operators of the live queries, in order
-of registration, do not.  So a kept row is written with the positions of its operators in that
-list, and read back into whatever m-ops implement them now.  The bytes are msgpack with a version.
-"""
+"""The codec: values, rows and algebra as plain data, and data as msgpack with a version."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import fields, is_dataclass
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias
 
 import msgpack
 
 from cep_core import algebra, expressions
-from cep_core.awaited import receivers
-from cep_core.channels import members_of
 from cep_core.errors import CepError, SnapshotError
 from cep_core.events import TYPES, Row, Schema
-from cep_core.mop import MOp, Operator
-from cep_core.operators.active import ActiveIndex
-from cep_core.operators.scan import SequenceScan
-from cep_core.plan import Plan
-from cep_core.runtime import Lane, Waiting
 
-VERSION = 3
-READ = (2, 3)  # version 2 has no rates of streams, and no tuples
+VERSION = 4
 _OWN, _BIG, _TUPLE = 2, 3, 4  # values of the user's types, integers beyond 64 bits, tuples
 _LONE = "surrogatepass"  # half a character of UTF-16 is a character to Python
 Data: TypeAlias = Any
-
-
-class _Kept(NamedTuple):
-    """A row that was kept: by what part of the plan, and for which operators, by reference."""
-
-    place: tuple[Any, ...]
-    row: Row
-    references: list[int | str]
 
 
 class AttributeType(NamedTuple):
@@ -128,10 +107,9 @@ class Codec:
             raise SnapshotError(f"these bytes are no snapshot: {error}") from error
         if not isinstance(found, dict) or not {"cep_core", "data"} <= found.keys():
             raise SnapshotError("these bytes are no snapshot of cep_core")
-        if found["cep_core"] not in READ:
+        if found["cep_core"] != VERSION:
             raise SnapshotError(
-                f"the snapshot has version {found['cep_core']}; this release reads"
-                f" {READ[0]} to {READ[-1]}"
+                f"the snapshot has version {found['cep_core']}; this release reads {VERSION}"
             )
         return found["data"]
 
@@ -162,128 +140,3 @@ class Codec:
         name, text = msgpack.unpackb(data, unicode_errors=_LONE)
         self.type_named(name)
         return self._own[name].load(text)
-
-
-class Numbering:
-    """The operators of the live queries, by position; base streams by name."""
-
-    def __init__(self, plan: Plan, held: Iterable[Sequence[Operator]]) -> None:
-        self._operators = [operator for one in held for operator in one]
-        self._positions: dict[Operator, int] = {}
-        for position, operator in enumerate(self._operators):
-            self._positions.setdefault(operator, position)
-        self._sources = plan.sources
-
-    def number(self, operator: Operator) -> int:
-        """Return the position of an operator."""
-        return self._positions[operator]
-
-    def reference(self, operator: Operator) -> int | str:
-        """Return the position of an operator, or the name of a base stream."""
-        if operator.mop is None:
-            return cast(str, operator.wanted.definition)
-        return self.number(operator)
-
-    def operator(self, reference: int | str) -> Operator:
-        """Return the operator at a position, or the base stream of a name."""
-        if isinstance(reference, str):
-            return self._sources[reference]
-        return self._operators[reference]
-
-
-def state_of(plan: Plan, numbering: Numbering, codec: Codec) -> Data:
-    """Return what the m-ops keep, and the rows that wait for their epoch."""
-    kept = []
-    for mop in plan.mops:
-        kept += [[codec.row(row), *rest] for row, *rest in mop.dump(numbering.number)]
-    waiting = [
-        waiting_of(lane, one, numbering, codec)
-        for lane in plan.lanes.values()
-        for one in lane.waiting()
-    ]
-    return {"kept": kept, "waiting": list(filter(None, waiting)), "lanes": lanes_of(plan)}
-
-
-def waiting_of(lane: Lane, waiting: Waiting, numbering: Numbering, codec: Codec) -> Data:
-    """Return a row that waits for its epoch as data; None: it makes no difference."""
-    port, row, members = waiting
-    side = 0
-    if isinstance(port.mop, ActiveIndex):
-        target: Data = numbering.reference(port.mop.right)
-    elif port not in port.mop.waiting_ports():
-        return None
-    else:
-        side = port.mop.waiting_ports().index(port)
-        target = list(map(numbering.number, receivers(port, members)))
-    return [lane.lateness, target, codec.row(row), *([side] if side else [])]
-
-
-def lanes_of(plan: Plan) -> list[list[int]]:
-    """Return how far the lanes have come: (lateness, closed)."""
-    return [[lane.lateness, lane.closed] for lane in plan.lanes.values()]
-
-
-def load_state(plan: Plan, numbering: Numbering, data: Data) -> None:
-    """Give a plan of the same queries what another one kept, or a part of it."""
-    for lateness, closed in data.get("lanes", ()):
-        lane = plan.lanes.get(lateness)  # earlier releases kept some that nobody has
-        if lane is not None:
-            lane.closed = max(lane.closed, closed)
-    kept = _together(
-        _Kept((mop, *rest), tuple(values), known)
-        for values, references, *rest in data.get("kept", ())
-        for mop, known in _by_mop(numbering, references).items()
-    )
-    scans = [one for one in kept if isinstance(one.place[0], SequenceScan)]
-    others = [one for one in kept if not isinstance(one.place[0], SequenceScan)]
-    for (mop, *rest), row, known in (*others, *sorted(scans, key=lambda one: one.row[1])):
-        mop.load(row, _operators(numbering, known), *rest)
-    waiting: list[_Kept] = []
-    for lateness, target, values, *rest in data.get("waiting", ()):
-        lane, row = plan.lane(lateness), tuple(values)
-        if isinstance(target, list):
-            for mop, known in _by_mop(numbering, target).items():
-                side = rest[0] if rest else 0
-                waiting.append(_Kept((lane, mop.waiting_ports()[side], side), row, known))
-        else:
-            index = plan.active(numbering.operator(target), lane)
-            waiting.append(_Kept((lane, index.wire.port, None), row, [target]))
-    for (lane, port, side), row, known in _together(waiting):
-        operators = _operators(numbering, known)
-        sources = operators if side is None else [one.wanted.inputs[side] for one in operators]
-        lane.wait(port, row, members_of(sorted({source.slot for source in sources})))
-
-
-def _together(kept: Iterable[_Kept]) -> list[_Kept]:
-    """Return rows; what several operators or m-ops kept that are one now is there once.
-
-    Their references tell: a row that one operator kept twice has its reference twice.
-    """
-    kept = list(kept)
-    if len(kept) < 2:
-        return kept
-    found: list[_Kept] = []
-    places: dict[Any, list[int]] = {}
-    for one in kept:
-        key = (one.place, *["NaN" if value != value else value for value in one.row])
-        for place in places.setdefault(key, []):
-            if set(found[place].references).isdisjoint(one.references):
-                found[place].references.extend(one.references)
-                break
-        else:
-            places[key].append(len(found))
-            found.append(one)
-    return found
-
-
-def _by_mop(numbering: Numbering, references: Iterable[int]) -> Mapping[MOp, list[int | str]]:
-    found: dict[MOp, list[int | str]] = {}
-    for reference in references:
-        mop = numbering.operator(reference).mop
-        assert mop is not None
-        found.setdefault(mop, []).append(reference)
-    return found
-
-
-def _operators(numbering: Numbering, references: Iterable[int | str]) -> list[Operator]:
-    return list(dict.fromkeys(map(numbering.operator, references)))

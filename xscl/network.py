@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import pyarrow as pa
 
 import cep_core
-from cep_core import Query, Schema
-from cep_core.entries import Entries, Entry
+from cep_core import AttributeType, Query, Schema
 from cep_core.extension import (
     Awaited,
     Builder,
     Channel,
+    Entry,
     Members,
     MOp,
     Operator,
@@ -32,8 +32,6 @@ from cep_core.extension import (
     Wanted,
     members_of,
 )
-from cep_core.journal import Journal
-from cep_core.snapshot import AttributeType, Codec, Numbering
 from templates.joingraph import LEFT
 from templates.processor import Processor
 from templates.registry import Placed, Registry
@@ -67,7 +65,7 @@ def _composite(text: str) -> Composite:
     return composite_of(json.loads(text))
 
 
-CODEC = Codec([AttributeType(Composite, json.dumps, _composite)])
+COMPOSITE = AttributeType(Composite, json.dumps, _composite)
 _STREAMS = "streams"
 
 
@@ -105,15 +103,14 @@ class Network:
         self.automaton = image.automaton()
         self._leaves = Leaves(documents.tree)
         self._findings = Findings(registry, composites, self._leaves)
-        journal = Journal()
         self.core = cep_core.Engine(
             rules=RULES,
             functions=FUNCTIONS_OVER_TIME,
             builders=self._builders(),
+            types=[COMPOSITE],
             exact=True,
-            journal=journal,
         )
-        self._entries = Entries(self.core.plan, journal, CODEC)
+        self._log = self.core.keep_log()
         self.core.clock.now = documents.clock
         plan = self.core.plan
         self._records = Records(self.core.clock)
@@ -182,7 +179,7 @@ class Network:
         if planned.ordered:
             self._ordered[subscription.name] = None
             self._nested += planned.nested
-            self._entries.hold(_query(subscription.name), planned.held)
+            self._log.hold(_query(subscription.name), planned.held)
         if subscription.qid < 0:
             outlet = self._outlets.get(subscription.qid)
             if outlet is None:
@@ -222,7 +219,7 @@ class Network:
     def attach_query(self, subscription: Subscription, query: Query) -> None:
         """Let a subscription have what a relational query finds."""
         self.relational.attach(subscription.name, subscription.qid)
-        self._entries.hold(_query(subscription.name), query.held)
+        self._log.hold(_query(subscription.name), query.held)
         self._hold_streams()
         if subscription.publish is not None:
             assert query.root is not None
@@ -242,7 +239,7 @@ class Network:
             publisher.close()
         if subscription.relational:
             self.relational.remove(subscription.name)
-            self._entries.release(_query(subscription.name))
+            self._log.release(_query(subscription.name))
             self._hold_streams()
             return ()
         self._findings.end(subscription.qid)
@@ -259,7 +256,7 @@ class Network:
                 del self._outlets[subscription.qid]
                 outlet.close()
         pairs = self.planner.release(planned)
-        self._entries.release(_query(subscription.name))
+        self._log.release(_query(subscription.name))
         return self._drop(pairs)
 
     def _drop(self, pairs: tuple[int, ...]) -> tuple[int, ...]:
@@ -458,20 +455,15 @@ class Network:
 
     def take_changes(self) -> tuple[list[Entry], list[int]]:
         """Return the new entries of what operators over time keep, and the numbers of the gone."""
-        return self._entries.take()
+        return self._log.take()
 
     def restore(self, entries: Iterable[Entry]) -> None:
         """Take back what the operators of the same subscriptions kept."""
-        self._entries.restore(entries, self.positions())
-
-    def positions(self) -> Numbering:
-        """Return how a whole snapshot speaks of operators: by their positions."""
-        held = [self._planned[name].held for name in self._ordered]
-        return Numbering(self.core.plan, [*held, *self.relational.held()])
+        self._log.restore(entries)
 
     def _hold_streams(self) -> None:
         """Let what is kept speak of the streams of events that relational queries read."""
-        self._entries.hold(_STREAMS, self.relational.adopted())
+        self._log.hold(_STREAMS, self.relational.adopted())
 
     def take_late(self) -> list[tuple[int, int, int]]:
         """Return the documents that came too late since the last time: watermark, lateness.

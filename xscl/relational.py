@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -195,12 +195,6 @@ class Relational:
     def adopted(self) -> list[Operator]:
         """Return the operators that make streams of events of streams of documents, by name."""
         return [self._adopted[name] for name in sorted(self._adopted)]
-
-    def held(self) -> Iterator[Sequence[Operator]]:
-        """Yield the operators that are held, in an order that a restart gives again."""
-        yield self.adopted()
-        for query in self.queries():
-            yield query.held
 
     def explain(self, name: str, seen: Callable[[str], bool] | None = None) -> str:
         """Return what a query became in the plan, of other queries only what may be `seen`."""

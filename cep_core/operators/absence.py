@@ -104,9 +104,9 @@ class Absence(State):
         for instance, _ in self._all():
             yield instance
 
-    def saved(self, instance: Instance, number: Number) -> list[Any]:
-        due = self._due[instance[0][1] + self._window]
-        return [*super().saved(instance, number), int(id(instance) in due.answered)]
+    def saved(self, kept: Instance, number: Number) -> list[Any]:
+        due = self._due[kept[0][1] + self._window]
+        return [*super().saved(kept, number), int(id(kept) in due.answered)]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         had = self._count

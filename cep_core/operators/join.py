@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, cast
 from cep_core.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.events import VALUES, Row
 from cep_core.journal import Unwritten
-from cep_core.mop import MOp, Number, Operator, State, Wanted, Wire
+from cep_core.mop import MOp, Number, Operator, Wanted, Wire
 from cep_core.predicates import Definition, is_proper, values_of
 from cep_core.runtime import Clock
 
@@ -111,13 +111,11 @@ class WindowJoin(MOp):
     def entries(self) -> int:
         return sum(map(len, self._kept))
 
-    def dump(self, number: Number) -> State:
-        return [
-            self.saved(one, number) for kept in self._kept for rows in kept.values() for one in rows
-        ]
+    def kept(self) -> Iterator[KeptRow]:
+        return (one for kept in self._kept for rows in kept.values() for one in rows)
 
     def saved(self, kept: KeptRow, number: Number) -> list[Any]:
-        """Return a row as it is in a snapshot: each of its streams is named by its first reader.
+        """Return a row as it is written: each of its streams is named by its first reader.
 
         So the rows are not written again when another join of the same streams comes.
         """

@@ -18,7 +18,6 @@ from typing import Any, cast
 from cep_core.channels import Channel, Members, Port, members_of
 from cep_core.events import VALUES, Row
 from cep_core.mop import MOp, Number, Operator, Wanted, Wire
-from cep_core.mop import State as Saved
 from cep_core.operators.pattern import Scan
 from cep_core.operators.scan import KeyOf, key_function
 from cep_core.operators.transitions import Cells, Transitions
@@ -104,7 +103,7 @@ class Runs(MOp):
         return tuple([wire.port for wire in self._wires])
 
     def instances(self) -> int:
-        return sum(1 for _ in self._all())
+        return sum(1 for _ in self.kept())
 
     def entries(self) -> int:
         return len(self._groups) if self._keys[0] is not None else 0
@@ -115,9 +114,8 @@ class Runs(MOp):
             return "runs of an automaton"
         return f"runs of an automaton, partitioned by {counted(self._tests, 'test', 'tests')}"
 
-    def dump(self, number: Number) -> Saved:
-        owners = [number(operator) for operator in self.operators]
-        return [[self._flat(run), owners, run.state] for run in self._all()]
+    def saved(self, kept: Run, number: Number) -> list[Any]:
+        return [self._flat(kept), list(map(number, self.operators)), kept.state]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
         start, end, first, first_end, *values = row
@@ -254,7 +252,7 @@ class Runs(MOp):
             self._touched = True
             self._lane.touch(self)
 
-    def _all(self) -> Iterator[Run]:
+    def kept(self) -> Iterator[Run]:
         for groups in self._groups.values():
             for runs in groups:
                 yield from runs

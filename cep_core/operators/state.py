@@ -18,7 +18,6 @@ from cep_core import code
 from cep_core.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.events import Row
 from cep_core.mop import MOp, Number, Operator, Wanted, Wire
-from cep_core.mop import State as Saved
 from cep_core.operators.active import ActiveIndex
 from cep_core.predicates import Definition, Disjunct, is_proper, values_of
 from cep_core.runtime import END
@@ -192,12 +191,8 @@ class State(MOp):
         if self._count:
             self._evict_after(nearest)
 
-    def dump(self, number: Number) -> Saved:
-        return [self.saved(instance, number) for instance in self.kept()]
-
-    def saved(self, instance: Instance, number: Number) -> list[Any]:
-        """Return an instance as it is in a snapshot."""
-        row, members = instance
+    def saved(self, kept: Instance, number: Number) -> list[Any]:
+        row, members = kept
         return [row, [number(self._owners[slot]) for slot in slots_of(members)]]
 
     def waiting_ports(self) -> tuple[Port, ...]:

@@ -1,15 +1,15 @@
-"""Entries as they are taken say what a whole snapshot says, whatever m-op keeps it."""
+"""The entries of a log say all that there is, whatever m-op keeps it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
 from cep_core import ALL_RULES, Engine, Event
-from cep_core.entries import Entries, Lasting
-from cep_core.journal import Journal
-from cep_core.snapshot import Codec, Numbering, state_of
+from cep_core.entries import StateLog, StateWriter
+from cep_core.snapshot import Codec
 
 QUERIES = {
     "next": ("SELECT * FROM A NEXT{$1.k = $2.k} B", "cel"),
@@ -24,15 +24,30 @@ QUERIES = {
 
 
 def decoded(codec: Codec, entries: dict[int, bytes]) -> dict[str, list[str]]:
+    return by_kind(map(codec.unpacked, entries.values()))
+
+
+def whole(core: Engine) -> dict[str, list[str]]:
+    """What an empty log would write."""
+    writer = StateWriter(core.plan, core.codec, lambda operator: operator.number)
+    return by_kind(writer.entries({}))
+
+
+def by_position(core: Engine) -> dict[str, list[str]]:
+    """What a snapshot has, whatever numbers operators have in a log."""
+    return by_kind(core.codec.unpacked(core.snapshot())["entries"])
+
+
+def by_kind(entries: Iterable[dict[str, Any]]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
-    for entry in entries.values():
-        for key, rows in codec.unpacked(entry).items():
+    for entry in entries:
+        for key, data in entry.items():
             if key != "held":
-                found[key] += map(repr, rows)
+                found[key].append(repr(data))
     return {key: sorted(rows) for key, rows in found.items()}
 
 
-def register(core: Engine, entries: Entries, name: str) -> None:
+def register(core: Engine, entries: StateLog, name: str) -> None:
     text, language = QUERIES[name]
     core.register(name, text, language)
     entries.hold(name, core.query(name).held)
@@ -44,15 +59,14 @@ def test_what_stays_is_not_written_again() -> None:
     written: dict[int, bytes] = {}
     told = []
     for again in (False, True):
-        journal = Journal()
-        core = Engine(1, journal=journal)
+        core = Engine(1)
+        entries = core.keep_log()
         for stream in "ABCD":
             core.stream(stream, {"k": str})
-        entries = Entries(core.plan, journal, codec)
         for name in QUERIES:
             register(core, entries, name)
         if again:
-            entries.restore(sorted(written.items()), Lasting(core.plan, {}))
+            entries.restore(sorted(written.items()))
         else:
             core.push([Event("ABC"[time % 3], ("xyz"[time % 2],), time) for time in range(12)])
         for time in (14, 15) if again else (12, 13):
@@ -66,11 +80,10 @@ def test_what_stays_is_not_written_again() -> None:
 
 
 def test_entries_are_the_whole_for_every_kind_of_operator() -> None:
-    journal, codec = Journal(), Codec(())
-    core = Engine(1, journal=journal)
+    codec, core = Codec(()), Engine(1)
+    entries, written = core.keep_log(), dict[int, bytes]()
     for stream in "ABC":
         core.stream(stream, {"k": str}, lateness=2 * (stream == "C"))
-    entries, written = Entries(core.plan, journal, codec), dict[int, bytes]()
     for name in QUERIES:
         if name != "longer join":
             register(core, entries, name)
@@ -89,8 +102,7 @@ def test_entries_are_the_whole_for_every_kind_of_operator() -> None:
         for number in gone:
             written.pop(number, None)
         written.update(new)
-        whole = state_of(core.plan, Lasting(core.plan, {}), codec)
-        assert decoded(codec, written) == {k: sorted(map(repr, v)) for k, v in whole.items()}
+        assert decoded(codec, written) == whole(core)
         most = max(most, len(new))
     kinds = {mop.kind for mop in core.plan.mops if mop.instances()}
     assert kinds >= {"sequence", "window_join", "aggregate", "sequence_scan", "negation"}
@@ -101,24 +113,22 @@ def test_rows_of_a_join_are_not_written_again_for_a_second_one() -> None:
     """Nor when it leaves; when the first one does they are, whatever restarts there were."""
     codec, written = Codec(()), dict[int, bytes]()
 
-    def started(*names: str) -> tuple[Engine, Entries]:
-        journal = Journal()
-        core = Engine(1, journal=journal)
+    def started(*names: str) -> tuple[Engine, StateLog]:
+        core = Engine(1)
+        entries = core.keep_log()
         for stream in "AB":
             core.stream(stream, {"k": str})
-        entries = Entries(core.plan, journal, codec)
         for name in names:
             register(core, entries, name)
-        entries.restore(sorted(written.items()), Lasting(core.plan, {}))
+        entries.restore(sorted(written.items()))
         return core, entries
 
-    def take(core: Engine, entries: Entries) -> int:
+    def take(core: Engine, entries: StateLog) -> int:
         new, gone = entries.take()
         for number in gone:
             del written[number]
         written.update(new)
-        whole = state_of(core.plan, Lasting(core.plan, {}), codec)
-        assert decoded(codec, written) == {k: sorted(map(repr, v)) for k, v in whole.items()}
+        assert decoded(codec, written) == whole(core)
         return len(new)
 
     core, entries = started("join")
@@ -141,38 +151,37 @@ def test_rows_of_a_join_are_not_written_again_for_a_second_one() -> None:
     assert len(core.push([Event("A", ("x",), 9)])) == 2
 
 
-@pytest.mark.parametrize("parts", [True, False])
+@pytest.mark.parametrize("logged", [True, False])
 @pytest.mark.parametrize("name", ["next", "mean", "join", "negation", "selected"])
-def test_what_several_operators_kept_that_are_one_now_is_there_once(name: str, parts: bool) -> None:
+def test_what_several_operators_kept_that_are_one_now_is_there_once(
+    name: str, logged: bool
+) -> None:
     """A later release shares more: of operators, or of the rows that these keep."""
-    codec = Codec(())
     events = [Event("AB"[time // 2 % 2], ("xyz"[time % 3],), time // 2 * 2) for time in range(30)]
-    rules = {False: (), True: ALL_RULES}
 
-    def made(shares: bool, journal: Journal) -> tuple[Engine, Entries]:
-        core = Engine(1, rules=rules[shares], journal=journal)
+    def made(shares: bool) -> tuple[Engine, StateLog]:
+        core = Engine(1, rules=ALL_RULES if shares else ())
+        entries = core.keep_log()
         for stream in "ABC":
             core.stream(stream, {"k": str}, lateness=4)
-        entries = Entries(core.plan, journal, codec)
         for again in ("", " again"):
             core.register(name + again, *QUERIES[name])
             entries.hold(name + again, core.query(name + again).held)
         return core, entries
 
-    before, written = made(False, Journal())
+    before, written = made(False)
     before.push(events[:20])
-    new, _ = written.take()
-    if not parts:
-        positions = Numbering(before.plan, [before.query(one).held for one in before.queries])
-        whole = state_of(before.plan, positions, codec)
-        new = [(1, codec.packed(whole))]
-    steady, _ = made(True, Journal())
+    steady, _ = made(True)
     steady.push(events[:20])
-    after, entries = made(True, Journal())
-    positions = Numbering(after.plan, [after.query(one).held for one in after.queries])
-    entries.restore(new, positions)
-    after.clock.now, after.clock.arrivals = before.clock.now, before.clock.arrivals
-    assert said(after, codec) == said(steady, codec)
+    after, entries = made(True)
+    if logged:
+        entries.restore(written.take()[0])
+        after.clock.now, after.clock.arrivals = before.clock.now, before.clock.arrivals
+    else:
+        data = before.codec.unpacked(before.snapshot())
+        data["rules"] = [rule.name for rule in ALL_RULES]
+        after = Engine.restore(before.codec.packed(data))
+    assert by_position(after) == by_position(steady)
     found = [list(map(repr, core.push(events[20:]))) for core in (after, steady)]
     assert found[0] == found[1] != []
 
@@ -192,17 +201,16 @@ PAIRS = {
 @pytest.mark.parametrize("gone", ["one", "other"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_rows_wait_for_those_that_stay(pair: str, gone: str, late: int) -> None:
-    """Also if whoever left had been written with them, as earlier releases left it."""
+    """A row that waits for an operator that has left and one that stays is written again."""
     text, language, *constants = PAIRS[pair]
     codec = Codec(())
     queries = dict(zip(("one", "other"), map(text.format, constants), strict=True))
 
-    def made(names: Iterable[str]) -> tuple[Engine, Entries]:
-        journal = Journal()
-        core = Engine(1, journal=journal)
+    def made(names: Iterable[str]) -> tuple[Engine, StateLog]:
+        core = Engine(1)
+        entries = core.keep_log()
         for stream in "AB":
             core.stream(stream, {"k": str, "v": int}, lateness=late)
-        entries = Entries(core.plan, journal, codec)
         for name in names:
             core.register(name, queries[name], language)
             entries.hold(name, core.query(name).held)
@@ -211,27 +219,14 @@ def test_rows_wait_for_those_that_stay(pair: str, gone: str, late: int) -> None:
     core, entries = made(queries)
     rows = [("A", 1, 10), ("B", 2, 20), ("A", 2, 30), ("A", 3, 31)]
     core.push([Event(stream, ("x", value), time) for stream, value, time in rows])
-    before = dict(entries.take()[0])
+    written = dict(entries.take()[0])
     core.unregister(gone)
     entries.release(gone)
     new, left = entries.take()
-    after = {number: one for number, one in (before | dict(new)).items() if number not in left}
-    stale = {
-        number: one
-        for number, one in before.items()
-        if codec.unpacked(one).get("held", [""])[0] != gone
-    }
-    for written in (after, stale):
-        again, restored = made(queries.keys() - {gone})
-        restored.restore(sorted(written.items()), Lasting(again.plan, {}))
-        assert said(again, codec) == said(core, codec)
-        new, left = restored.take()
-        kept = {number: one for number, one in (written | dict(new)).items() if number not in left}
-        assert decoded(codec, kept) == decoded(codec, after)
-
-
-def said(core: Engine, codec: Codec) -> dict[str, list[str]]:
-    """What a plan keeps, in no order."""
-    positions = Numbering(core.plan, [core.query(one).held for one in core.queries])
-    whole = state_of(core.plan, positions, codec)
-    return {key: sorted(map(repr, rows)) for key, rows in whole.items()}
+    written = {number: one for number, one in (written | dict(new)).items() if number not in left}
+    again, restored = made(queries.keys() - {gone})
+    restored.restore(sorted(written.items()))
+    assert whole(again) == whole(core) == decoded(codec, written)
+    new, left = restored.take()
+    written = {number: one for number, one in (written | dict(new)).items() if number not in left}
+    assert whole(again) == decoded(codec, written)

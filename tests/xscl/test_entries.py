@@ -1,15 +1,14 @@
-"""What operators over time keep is written in parts, which say what a whole snapshot says."""
+"""What operators over time keep is written in entries, which say all that there is."""
 
 from __future__ import annotations
 
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from cep_core.snapshot import state_of
+from cep_core.entries import StateWriter
 from feeds.documents import Document
 from tests.examples import examples
 from xscl.engine import Engine
-from xscl.network import CODEC
 
 QUERIES = {
     "next": ("S//a[./k->x] NEXT{x = y} L//a[./k->y]", "xscl"),
@@ -35,10 +34,13 @@ ACTIONS = st.lists(
 
 
 def kept(engine: Engine) -> dict[str, list[str]]:
-    """Return what operators over time keep: a whole snapshot, in no order."""
-    network = engine._network
-    whole = state_of(network.core.plan, network.positions(), CODEC)
-    return {key: sorted(map(repr, rows)) for key, rows in whole.items()}
+    """Return what operators over time keep: the entries of an empty log, in no order."""
+    core = engine._network.core
+    found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
+    for entry in StateWriter(core.plan, core.codec, lambda operator: operator.number).entries({}):
+        for key, data in entry.items():
+            found[key].append(repr(data))
+    return {key: sorted(rows) for key, rows in found.items()}
 
 
 def act(engine: Engine, kind: str, name: str, number: int) -> None:
