@@ -1,7 +1,7 @@
 """What all tests share: the Hypothesis profiles and the folder of real data.
 
 With the environment variable CI set to "true" properties are derandomised (the same cases in every
-run).
+run).  With the profile "planted" a failure is not shrunk: it is expected (`tests.planted_faults`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from tests.corpus import Corpus
 from tests.examples import MORE, USUAL
@@ -28,6 +28,9 @@ IN_CI = os.environ.get("CI") == "true"
 # No deadline: the first engine of a process takes longer than any useful one.
 settings.register_profile("dev", deadline=None, max_examples=USUAL * MORE)
 settings.register_profile("ci", settings.get_profile("dev"), derandomize=True, print_blob=True)
+settings.register_profile(
+    "planted", settings.get_profile("ci"), phases=(Phase.explicit, Phase.generate)
+)
 settings.load_profile("ci" if IN_CI else "dev")
 
 # Bytecode is kept, whatever the environment says: without it each process that a test starts

@@ -1,0 +1,554 @@
+"""The list of planted faults, by package: the change and the tests that must fail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class BadFault(Exception):
+    """A fault that cannot be planted, or whose tests cannot be run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A change of one module, and the tests that must fail with it.
+
+    `module` is a path from the root of the project.  `old` stands in it exactly once.
+    """
+
+    name: str
+    module: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+    def planted_in(self, text: str) -> str:
+        """Return a module's text with the fault; raise BadFault if `old` is not in it once."""
+        if (times := text.count(self.old)) != 1:
+            raise BadFault(f"{self.module} has {self.old!r} {times} times, and not once")
+        return text.replace(self.old, self.new)
+
+
+_ENGINE = "tests/xscl/test_engine_properties.py"
+_EDGES = "tests/xscl/test_joins_at_their_edges.py::test_every_way_of_joining_keeps_every_edge"
+_BOUND = "tests/xscl/test_result_bound.py"
+_CORE = "tests/cep_core/test_engine.py"
+_STORE = "tests/xscl/test_store.py"
+_GUARD = "tests/xscl/service/test_guard.py"
+
+_LANGUAGE = (
+    Fault(
+        "an hour has 3,600 milliseconds",
+        "xscl/time_format.py",
+        '"h": 3_600_000_000,',
+        '"h": 3_600_000,',
+        ("tests/xscl/language/test_parser.py::test_durations",),
+    ),
+    Fault(
+        "the limit of nesting is skipped",
+        "xscl/language/limits.py",
+        "if depth > MAX_DEPTH:",
+        "if depth > 1000 * MAX_DEPTH:",
+        ("tests/xscl/language/test_parser.py::test_what_is_too_complex_is_refused",),
+    ),
+)
+
+_SHREDDING = (
+    Fault(
+        "a child step is taken for a descendant step",
+        "xscl/xpath/structure.py",
+        "range(node + 1, self.ends[node]) if descendant else self.children[node]",
+        "range(node + 1, self.ends[node])",
+        (
+            "tests/xscl/xpath/test_lookup.py::test_what_is_looked_up_is_what_trying_every_node_finds",
+        ),
+    ),
+    Fault(
+        "an open bound belongs to its interval",
+        "xscl/xpath/intervals.py",
+        "(greatest == self.low and not self.low_open)",
+        "(greatest == self.low)",
+        ("tests/xscl/xpath/test_index.py::test_intervals_are_those_that_numbers_keep",),
+    ),
+    Fault(
+        "a comparison has to hold for all choices of values",
+        "xscl/xpath/residual.py",
+        "return lambda row: any(holds(one, other)",
+        "return lambda row: all(holds(one, other)",
+        ("tests/xscl/xpath/test_residual.py::test_worked_cases",),
+    ),
+    Fault(
+        "a condition on a value is not tested",
+        "xscl/xpath/values.py",
+        "            return left >= right",
+        "            return True",
+        (_EDGES,),
+    ),
+)
+
+_TEMPLATES = (
+    Fault(
+        "templates do not tell operators apart",
+        "templates/template.py",
+        "(*neighbours[one].get(other, ()), edge.operator)",
+        '(*neighbours[one].get(other, ()), "=")',
+        ("tests/templates/test_template.py::test_operators_and_outputs_distinguish_templates",),
+    ),
+    Fault(
+        "an embedding does not keep parents",
+        "templates/template.py",
+        "        if (None if parent is None else taken[parent]) != "
+        "self.minor.nodes[node].parent:\n            return False\n",
+        "",
+        ("tests/templates/test_template.py::test_equal_branches_keep_their_own_leaves",),
+    ),
+    Fault(
+        "in SQL a window of FOLLOWED BY is without its end",
+        "templates/conjunctive.py",
+        "exp.LTE(this=gap, expression=window)",
+        "exp.LT(this=gap, expression=window)",
+        (_EDGES,),
+    ),
+    Fault(
+        "in SQL a window of JOIN is without its end",
+        "templates/conjunctive.py",
+        "exp.LTE(this=exp.Abs(this=gap.copy()), expression=window.copy())",
+        "exp.LT(this=exp.Abs(this=gap.copy()), expression=window.copy())",
+        (_EDGES,),
+    ),
+    Fault(
+        "in SQL FOLLOWED BY takes documents of the same time",
+        "templates/conjunctive.py",
+        "exp.GT(this=lead, expression=exp.Literal.number(0))",
+        "exp.GTE(this=lead, expression=exp.Literal.number(0))",
+        (_EDGES,),
+    ),
+    Fault(
+        "in SQL inequalities are dropped",
+        "templates/conjunctive.py",
+        '    body.compare([edge for edge in graph.edges if edge.operator != "="])\n',
+        "",
+        (_EDGES,),
+    ),
+    Fault(
+        "in SQL a document is kept for ever",
+        "templates/conjunctive.py",
+        "return exp.and_(holds, exp.LTE(this=age, expression=keep))",
+        "return holds",
+        (_EDGES,),
+    ),
+    Fault(
+        "in memory a window of FOLLOWED BY is without its end",
+        "templates/inmemory.py",
+        "followed = (lead > 0) & (gap <= window)",
+        "followed = (lead > 0) & (gap < window)",
+        (_EDGES,),
+    ),
+    Fault(
+        "in memory FOLLOWED BY takes documents of the same time",
+        "templates/inmemory.py",
+        "followed = (lead > 0) & (gap <= window)",
+        "followed = (lead >= 0) & (gap <= window)",
+        (_EDGES,),
+    ),
+    Fault(
+        "in memory inequalities are dropped",
+        "templates/inmemory.py",
+        "    body.differ()\n",
+        "",
+        (_EDGES,),
+    ),
+    Fault(
+        "in memory a document is kept for ever",
+        "templates/inmemory.py",
+        "self._keep(holds & (age <= keep))",
+        "self._keep(holds)",
+        (_EDGES,),
+    ),
+    Fault(
+        "a document meets itself",
+        "templates/valuejoins.py",
+        '(one["base"] != other["base"]) & (abs(gap) <= self.bounds.window)',
+        "abs(gap) <= self.bounds.window",
+        ("tests/xscl/test_engine.py::test_a_document_of_several_streams_never_meets_itself",),
+    ),
+    Fault(
+        "join state is never evicted",
+        "templates/leaving.py",
+        "return bool(self._left) and SHARE * self._left >= self._kept",
+        "return False",
+        ("tests/xscl/test_engine.py::test_windows_free_the_state",),
+    ),
+    Fault(
+        "join state is evicted a tick too early",
+        "templates/kept.py",
+        "(ts >= clock - keep)",
+        "(ts > clock - keep)",
+        ("tests/templates/test_processor.py::test_what_has_aged_leaves_the_rest_as_it_was",),
+    ),
+    Fault(
+        "the bound of results keeps the oldest partners",
+        "templates/result_bound.py",
+        "keys += [-one.astype(np.int64) for one in reversed(arrival)]",
+        "keys += [one.astype(np.int64) for one in reversed(arrival)]",
+        (f"{_BOUND}::test_what_stays_is_first_in_canonical_order",),
+    ),
+    Fault(
+        "the bound of results keeps one more",
+        "templates/result_bound.py",
+        "stays[rows[order[limits[one] :]]] = False",
+        "stays[rows[order[limits[one] + 1 :]]] = False",
+        (f"{_BOUND}::test_what_stays_is_first_in_canonical_order",),
+    ),
+)
+
+_CEP_CORE = (
+    Fault(
+        "a row at exactly the lateness is late",
+        "cep_core/runtime.py",
+        "        if time < watermark:\n            self._late",
+        "        if time <= watermark:\n            self._late",
+        (f"{_CORE}::test_within_the_lateness_order_of_arrival_does_not_matter",),
+    ),
+    Fault(
+        "instances are evicted a tick too early",
+        "cep_core/operators/state.py",
+        "if last is not None and last >= watermark:",
+        "if last is not None and last > watermark:",
+        ("tests/cep_core/test_engine_properties.py::test_the_engine_agrees_with_the_definitions",),
+    ),
+    Fault(
+        "instances are never evicted",
+        "cep_core/operators/state.py",
+        "self._lane.evict_at(self._eviction, self)",
+        "pass",
+        (f"{_CORE}::test_dead_instances_are_dropped_by_the_watermark",),
+    ),
+    Fault(
+        "of simultaneous successors the last one is taken",
+        "cep_core/operators/succession.py",
+        "if first is None or rank < first.rank:",
+        "if first is None or rank > first.rank:",
+        ("tests/cep_core/test_eql_properties.py::test_patterns_are_found_as_the_definitions_say",),
+    ),
+    Fault(
+        "an absence ends with its left row",
+        "cep_core/operators/absence.py",
+        "self._output.emit((begin, now, *row[2:]), members)",
+        "self._output.emit((begin, row[1], *row[2:]), members)",
+        (f"{_CORE}::test_an_absence_is_certain_when_the_epoch_of_its_deadline_is_closed",),
+    ),
+    Fault(
+        "a snapshot does not know what was answered",
+        "cep_core/operators/absence.py",
+        "int(id(instance) in due.answered)",
+        "0",
+        (f"{_CORE}::test_a_snapshot_knows_what_is_answered_and_every_deadline",),
+    ),
+    Fault(
+        "a window join is without the end of its window",
+        "cep_core/operators/join.py",
+        "apart <= cast(int, operator.wanted.window)",
+        "apart < cast(int, operator.wanted.window)",
+        (f"{_CORE}::test_a_window_join_meets_what_is_kept_on_either_side",),
+    ),
+    Fault(
+        "an event joins with itself",
+        "cep_core/operators/join.py",
+        "if fits and not (same and one.simple and other.simple):",
+        "if fits:",
+        ("tests/cep_core/test_engine_properties.py::test_the_engine_agrees_with_the_definitions",),
+    ),
+    Fault(
+        "what is negated does not cancel in its last tick",
+        "cep_core/operators/negation.py",
+        "oldest < one[1] <= newest",
+        "oldest < one[1] < newest",
+        ("tests/cep_core/test_sase_properties.py::test_the_engine_agrees_with_the_definitions",),
+    ),
+    Fault(
+        "aggregates of different registrations are one",
+        "cep_core/rules.py",
+        'return ("aggregate", wanted.inputs[0].channel, wanted.lane, wanted.since)',
+        'return ("aggregate", wanted.inputs[0].channel, wanted.lane)',
+        (f"{_CORE}::test_aggregates_of_later_registrations_begin_anew",),
+    ),
+    Fault(
+        "predicates are pushed below contiguity",
+        "cep_core/pushing.py",
+        'if node.strategy in ("strict", "partition"):',
+        'if node.strategy == "none":',
+        (
+            "tests/cep_core/languages/test_sase.py"
+            "::test_partition_contiguity_lets_other_partitions_between",
+        ),
+    ),
+    Fault(
+        "null equals null",
+        "cep_core/predicates.py",
+        "return all(v is not None and v == v for v in (key if several else (key,)))",
+        "return True",
+        ("tests/cep_core/test_sameness.py::test_nothing_equals_null_in_a_state",),
+    ),
+)
+
+_FEEDS = (
+    Fault(
+        "one public address of a name is enough",
+        "feeds/addresses.py",
+        "not all(map(is_public, addresses))",
+        "not any(map(is_public, addresses))",
+        (
+            "tests/feeds/test_fetch.py"
+            "::test_a_host_is_resolved_once_and_one_private_address_is_enough_to_refuse",
+        ),
+    ),
+    Fault(
+        "private addresses are fetched",
+        "feeds/addresses.py",
+        "return None if is_public(meant) else _private(parsed)",
+        "return None",
+        (
+            "tests/feeds/test_addresses.py"
+            "::test_w1_w2_networks_of_the_table_are_refused_in_every_form",
+        ),
+    ),
+    Fault(
+        "secrets follow redirects",
+        "feeds/fetch.py",
+        "own = state.headers if _is_at_home(target.url, state) else ()",
+        "own = state.headers",
+        ("tests/feeds/test_fetch.py::test_secrets_stay_with_their_origin_and_are_never_shown",),
+    ),
+    Fault(
+        "an unpacked body has no limit",
+        "feeds/body.py",
+        "            if size > largest:\n                raise",
+        "            if size > 1000 * largest:\n                raise",
+        ("tests/feeds/test_fetch.py::test_f1_gzip_bomb_stops_at_the_limit",),
+    ),
+    Fault(
+        "a document may be one level too deep",
+        "feeds/xmlparse.py",
+        "if depth > limits.depth:",
+        "if depth > limits.depth + 1:",
+        ("tests/feeds/test_xmlparse.py::test_smaller_depths_are_counted",),
+    ),
+    Fault(
+        "entity declarations are taken",
+        "feeds/xmlparse.py",
+        'if token[0] == b"<!ENTITY":',
+        'if token[0] == b"<!ENTITIES":',
+        ("tests/feeds/test_xmlparse.py::test_x1_x2_entity_declarations_are_refused",),
+    ),
+    Fault(
+        "a new item takes the name of a known one",
+        "feeds/identity.py",
+        "free = [name for name in others if entries[name] == 1 and name not in self.known]",
+        "free = [name for name in others if entries[name] == 1]",
+        ("tests/xscl/test_identity.py::test_each_item_comes_once_whatever_it_shares_with_others",),
+    ),
+    Fault(
+        "a feed is asked before its Retry-After",
+        "feeds/schedule.py",
+        "int(max(jittered, least) * _SECOND)",
+        "int(jittered * _SECOND)",
+        (
+            "tests/feeds/test_schedule.py"
+            "::test_f11_jitter_brings_no_feed_before_the_time_that_its_server_asked_for",
+        ),
+    ),
+    Fault(
+        "scripts are links",
+        "feeds/display.py",
+        "url_schemes=set(SCHEMES),",
+        'url_schemes={*SCHEMES, "javascript"},',
+        ("tests/feeds/test_display.py::test_w9_nothing_that_runs_or_deceives_is_left",),
+    ),
+    Fault(
+        "a segment is acknowledged before its name is durable",
+        "feeds/spool.py",
+        '        _synchronise(self.directory)\n        reached("spool_renamed")',
+        '        reached("spool_renamed")',
+        (
+            "tests/feeds/test_spool.py"
+            "::test_nothing_is_visible_before_the_directory_is_synchronised",
+        ),
+    ),
+    Fault(
+        "the checksum of a segment is not compared",
+        "feeds/spool.py",
+        ' or zlib.crc32(body) != footer["crc32"]',
+        "",
+        ("tests/feeds/test_spool.py::test_no_changed_byte_goes_unnoticed",),
+    ),
+)
+
+_ENGINE_AND_STORE = (
+    Fault(
+        "a commit is not marked",
+        "xscl/store.py",
+        "                mark.write(commits)",
+        "                pass",
+        (f"{_STORE}::test_every_change_raises_the_count_and_the_mark",),
+    ),
+    Fault(
+        "a store that went back is opened",
+        "xscl/storefile.py",
+        "if now.commits < seen.commits:",
+        "if now.commits < 0:",
+        (f"{_STORE}::test_an_older_copy_is_refused",),
+    ),
+    Fault(
+        "a batch of a consumer counts twice",
+        "xscl/ledger.py",
+        "        if self.has(batch):\n            return False\n",
+        "",
+        ("tests/xscl/test_engine.py::test_a_batch_of_a_consumer_counts_once",),
+    ),
+    Fault(
+        "the same document again is a new version",
+        "xscl/documents.py",
+        "if at in batch.refused or (versions and batch.hashes[at] in versions):",
+        "if at in batch.refused:",
+        ("tests/xscl/test_engine.py::test_the_same_document_again_changes_nothing",),
+    ),
+    Fault(
+        "texts leave that are still referred to",
+        "xscl/forgetting.py",
+        'f"DELETE FROM state.text WHERE doc < ? AND doc NOT IN ({_REFERRED})"',
+        '"DELETE FROM state.text WHERE doc < ?"',
+        ("tests/xscl/test_retention.py::test_no_retention_changes_a_match",),
+    ),
+    Fault(
+        "a subscription sees what came before it",
+        "xscl/matches.py",
+        "if s.since <= first\n            and (s.updates",
+        "if (s.updates",
+        (f"{_ENGINE}::test_engine_equals_oracle_while_people_come_and_go",),
+    ),
+    Fault(
+        "updates reach those who did not ask for them",
+        "xscl/matches.py",
+        "and (s.updates or not updated)",
+        "",
+        ("tests/xscl/test_engine.py::test_a_new_version_reaches_those_who_asked_for_updates",),
+    ),
+    Fault(
+        "the id of a match does not depend on its nodes",
+        "xscl/match.py",
+        '            parts.extend(f"{name}={nodes[0]}" for (_, name), nodes in sorted(named))\n',
+        "            assert named\n",
+        ("tests/xscl/test_engine.py::test_a_match_id_is_the_same_in_another_engine",),
+    ),
+    Fault(
+        "copied elements keep the text behind them",
+        "xscl/construct.py",
+        "        copied.tail = None\n",
+        "",
+        ("tests/xscl/test_engine.py::test_constructed_documents",),
+    ),
+    Fault(
+        "a document that came late is not told",
+        "xscl/lateness.py",
+        "return window + late + 1",
+        "return window + late + 1000",
+        ("tests/xscl/test_late.py::test_the_bound_is_that_of_the_innermost_join",),
+    ),
+    Fault(
+        "segments of a backup are not compared",
+        "xscl/restore.py",
+        "if there.exists() and sha256_of(there) != sha256_of(segment):",
+        "if not there.parent.exists():",
+        ("tests/xscl/test_backup.py::test_a_spool_of_another_store_is_set_aside",),
+    ),
+)
+
+_SERVICE = (
+    Fault(
+        "delivered messages are not recorded",
+        "xscl/delivery/deliveries.py",
+        "await self._loop.run_in_executor(self._reading, self._endpoints.save)",
+        "pass",
+        ("tests/xscl/delivery/test_webhooks.py::test_a_restart_goes_on_where_the_last_one_was",),
+    ),
+    Fault(
+        "the signature of a webhook does not cover its time",
+        "xscl/delivery/signature.py",
+        'f"{id}.{timestamp}."',
+        'f"{id}."',
+        ("tests/xscl/delivery/test_signature.py::test_w13_published_vector",),
+    ),
+    Fault(
+        "documents of private streams are shown to others",
+        "xscl/service/showing.py",
+        "if one in found and _visible(who, found[one])",
+        "if one in found",
+        (
+            "tests/xscl/service/test_visibility.py"
+            "::test_w8_nothing_of_one_user_is_in_an_answer_to_another",
+        ),
+    ),
+    Fault(
+        "names of other users are shown",
+        "xscl/service/names.py",
+        'return found[2] if int(found[1]) == number else "(another user\'s)"',
+        "return found[2]",
+        ("tests/xscl/service/test_users.py::test_explain_of_a_cel_query_tells_nothing_of_others",),
+    ),
+    Fault(
+        "the quota of documents is not checked",
+        "xscl/service/usage.py",
+        'self._done["documents"].consume(account.number, most, count)',
+        'self._done["documents"].consume(account.number, None, count)',
+        ("tests/xscl/service/test_documents.py::test_a_quota_of_documents",),
+    ),
+    Fault(
+        "the rate of requests is not limited",
+        "xscl/limiter.py",
+        "is_allowed = level >= 1.0",
+        "is_allowed = True",
+        ("tests/xscl/test_limiter.py::test_a_bucket_is_full_after_a_minute_and_fills_evenly",),
+    ),
+    Fault(
+        "any host name is taken",
+        "xscl/service/guard.py",
+        "        _check_host(headers, self._settings)\n",
+        "",
+        (f"{_GUARD}::test_w11_a_name_that_was_rebound_is_refused",),
+    ),
+    Fault(
+        "pages of other sites may change things",
+        "xscl/service/guard.py",
+        "            _check_origin(headers)\n",
+        "            pass\n",
+        (f"{_GUARD}::test_w11_what_other_sites_send_is_refused",),
+    ),
+    Fault(
+        "revoked tokens stay valid",
+        "xscl/service/tokens.py",
+        "if name not in (other, known[0].parent)",
+        "if name",
+        (f"{_GUARD}::test_w7_no_wrong_revoked_and_changed_tokens",),
+    ),
+    Fault(
+        "user SQL may call any function",
+        "xscl/usersql/check.py",
+        "if isinstance(name, str) and _FORBIDDEN.fullmatch(name.lower()):",
+        "if name is None:",
+        ("tests/xscl/service/test_sql.py::test_s6_no_setting_no_path_no_catalog",),
+    ),
+    Fault(
+        "pages do not escape what they show",
+        "xscl/page/rendering.py",
+        "autoescape=True,",
+        "autoescape=False,",
+        ("tests/xscl/page/test_pages.py::test_w9_tricks_are_shown_as_text",),
+    ),
+)
+
+FAULTS = (
+    *(_LANGUAGE + _SHREDDING + _TEMPLATES),
+    *(_CEP_CORE + _FEEDS),
+    *(_ENGINE_AND_STORE + _SERVICE),
+)
