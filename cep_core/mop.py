@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 from cep_core.channels import Channel, Port, without_slot
 from cep_core.events import Row
-from cep_core.runtime import Lane
+from cep_core.runtime import BEGINNING, END, Lane
 
 State: TypeAlias = list[list[Any]]  # [row, numbers of operators, anything else] of a snapshot
 Number: TypeAlias = Callable[["Operator"], int]
@@ -86,6 +86,7 @@ class MOp(ABC):
     joins: ClassVar[bool] = False  # whether its rows are made of several events in any order
     journals: ClassVar[bool] = False  # whether it tells the plan's journal what it keeps
     lane: Lane | None = None
+    _output: Channel
 
     def __init__(self, first: Wanted, number: int) -> None:
         self.number = number
@@ -109,9 +110,9 @@ class MOp(ABC):
     def remove(self, operator: Operator) -> None:
         """Implement an operator no more, and forget all that only it needed."""
 
-    @abstractmethod
-    def channels(self) -> Iterator[Channel]:
-        """Yield the output channels."""
+    def channels(self) -> Iterable[Channel]:
+        """Return the output channels."""
+        return (self._output,)
 
     def instances(self) -> int:
         """Return how many rows the m-op keeps."""
@@ -140,6 +141,63 @@ class MOp(ABC):
     def waiting_ports(self) -> tuple[Port, ...]:
         """Return the ports that rows of monotone streams wait for, by input."""
         return ()
+
+
+class OrderedMOp(MOp):
+    """An m-op whose rows come epoch by epoch, in a lane."""
+
+    def __init__(self, first: Wanted, number: int) -> None:
+        super().__init__(first, number)
+        assert first.lane is not None
+        self.lane = self._lane = first.lane
+        self._since = BEGINNING if first.since is None else first.since
+        self._touched = False  # whether it finishes when the epoch ends
+        self._armed = False  # whether it will look for rows that are too old
+
+    def finish(self, now: int) -> None:
+        """Delete and install instances at the end of an epoch."""
+        self._touched = False
+
+    def evict(self, watermark: int) -> None:
+        """Drop what no row from the watermark on can meet."""
+        self._armed = False
+
+    def _touch(self) -> None:
+        """Finish when the epoch ends."""
+        if not self._touched:
+            self._touched = True
+            self._lane.touch(self)
+
+    def _arm(self, now: int, window: int) -> None:
+        """Evict when rows may be too old that are half of all, if there is a window."""
+        if not self._armed and window < END:
+            self._armed = True
+            self._lane.evict_at(now + max(1, window // 2), self)
+
+
+class SoleMOp(MOp):
+    """An m-op of one operator, with a wire for each input that it takes rows from."""
+
+    def __init__(self, first: Wanted, number: int, *, ordered: bool = True) -> None:
+        super().__init__(first, number)
+        self._output = Channel(self, ordered)
+        self._wires: list[Wire] = []
+
+    def takes(self, wanted: Wanted) -> bool:
+        return not self.operators
+
+    def add(self, wanted: Wanted) -> Operator:
+        operator = Operator(wanted, self._output, self._output.slot(), self)
+        self.operators[operator] = None
+        for wire, source in zip(self._wires, wanted.inputs, strict=False):
+            wire.connect(source)
+        return operator
+
+    def remove(self, operator: Operator) -> None:
+        del self.operators[operator]
+        self._output.release(operator.slot)
+        for wire, source in zip(self._wires, operator.wanted.inputs, strict=False):
+            wire.disconnect(source)
 
 
 class Wire:

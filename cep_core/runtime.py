@@ -65,6 +65,10 @@ class Timed(Protocol):
         """Yield the operators for which something is due at the time of a timer."""
 
 
+class Deadlined(Barrier, Timed, Protocol):
+    """An m-op with deadlines: it takes its turn by depth in the epoch of each."""
+
+
 class Stage(Protocol):
     """An m-op, or several together, that takes rows in by batches."""
 
@@ -187,6 +191,25 @@ class Lane:
         heappush(self._timers, (deadline, self._serial, mop))
         if deadline < self.due:
             self.due = deadline
+
+    def expect(self, deadline: int, mop: Deadlined) -> bool:
+        """Flush an m-op in the epoch of a deadline; return whether that is prepared for.
+
+        If not, the epoch before the deadline is being processed: the m-op prepares when it ends.
+        """
+        begun = self.closed - 1 if self.now is None else self.now  # the last epoch that has begun
+        if deadline - 1 > begun:
+            self.fire_at(deadline - 1, mop)
+        elif self.now is None:
+            self.prepare(deadline, mop)
+        else:
+            return False
+        return True
+
+    def prepare(self, deadline: int, mop: Deadlined) -> None:
+        """Flush an m-op in the next epoch, which is that of the deadline."""
+        self.flush_later(mop)
+        self.fire_at(deadline, mop)
 
     # -- rows ------------------------------------------------------------------------------
 

@@ -132,16 +132,14 @@ class Absence(State):
         deadline = instance[0][1] + self._window
         if deadline not in self._due:
             self._due[deadline] = Due({}, {})
-            self._expect(deadline)
+            self._lane.expect(deadline, self)  # or `finish` prepares, at the end of the epoch
         self._due[deadline].open[id(instance)] = instance
         self._lane.journal.keep(self, instance)
         super().install(instance)
 
     def fire(self, deadline: int) -> None:
         """Have `finish` called at the end of the epoch."""
-        if not self._touched:
-            self._touched = True
-            self._lane.touch(self)
+        self._touch()
 
     def awaiting(self, time: int) -> Iterator[Operator]:
         for deadline in (time, time + 1):  # for the one after it something is prepared
@@ -179,7 +177,7 @@ class Absence(State):
         self._over.clear()
         super().finish(now)
         if now + 1 in self._due:
-            self._prepare(now + 1)
+            self._lane.prepare(now + 1, self)
 
     def _all(self) -> Iterator[tuple[Instance, bool]]:
         """Yield the instances with whether they are answered, by deadline."""
@@ -205,17 +203,3 @@ class Absence(State):
         if self._otherwise:
             due.answered[id(instance)] = found
             journal.keep(self, found)
-
-    def _expect(self, deadline: int) -> None:
-        """Be called at the tick before a deadline; at the end of that epoch `finish` does it."""
-        lane = self._lane
-        begun = lane.closed - 1 if lane.now is None else lane.now  # the last epoch that has begun
-        if deadline - 1 > begun:
-            lane.fire_at(deadline - 1, self)
-        elif lane.now is None:
-            self._prepare(deadline)
-
-    def _prepare(self, deadline: int) -> None:
-        """Be flushed in the next epoch, and let that be the deadline's."""
-        self._lane.flush_later(self)
-        self._lane.fire_at(deadline, self)

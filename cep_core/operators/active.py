@@ -8,22 +8,13 @@ it: a row that is made in an epoch never meets a right row of that epoch.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from cep_core.channels import Members, Port
 from cep_core.events import Row
 from cep_core.mop import Operator, Wire
 from cep_core.predicates import Definition, is_proper, values_of
 from cep_core.runtime import Lane
-
-
-class Attentive(Protocol):
-    """A state."""
-
-    place: Place | None
-
-    def match(self, row: Row) -> None:
-        """Have a right row meet the instances."""
 
 
 class Place(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, cast
 from cep_core.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.events import VALUES, Row
 from cep_core.journal import Unwritten
-from cep_core.mop import MOp, Number, Operator, State, Wanted, Wire
+from cep_core.mop import Number, Operator, OrderedMOp, State, Wanted, Wire
 from cep_core.operators.accumulators import Accumulator, Best, Total, accumulator, result
 from cep_core.predicates import Columns
 from cep_core.runtime import END
@@ -171,7 +171,7 @@ def blocks(fragments: dict[Members, Fragment]) -> list[tuple[set[int], list[Frag
     return parts
 
 
-class Aggregate(MOp):
+class Aggregate(OrderedMOp):
     """Aggregates of all definitions that share one key; each definition has a channel."""
 
     kind = "aggregate"
@@ -179,15 +179,11 @@ class Aggregate(MOp):
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
-        assert first.lane is not None
-        self.lane = self._lane = first.lane
-        self._since = first.since or 0
         self._port = Port(self, self.receive)
         self._wire = Wire(self._port, self._lane)
         self._readers: dict[int, int] = {}
         self._shares: dict[Aggregation, Share] = {}
         self._arrived: list[tuple[Row, Members]] = []
-        self._evicting = False
 
     def takes(self, wanted: Wanted) -> bool:
         share = self._shares.get(cast(Aggregation, wanted.definition))
@@ -242,12 +238,9 @@ class Aggregate(MOp):
             else:
                 self._slide(share, now, arrived, share.definition.window)
 
-    def finish(self, now: int) -> None:
-        """Nothing is left to do when the epoch ends."""
-
     def evict(self, watermark: int) -> None:
         """Drop rows that are older than their window."""
-        self._evicting = False
+        super().evict(watermark)
         oldest = END
         for share in self._shares.values():
             window = share.definition.window
@@ -324,8 +317,8 @@ class Aggregate(MOp):
             self._evict_after(now + window)
 
     def _evict_after(self, time: int) -> None:
-        if not self._evicting:
-            self._evicting = True
+        if not self._armed:
+            self._armed = True
             self._lane.evict_at(time, self)
 
     def _rebuild(self, share: Share, slot: int) -> None:

@@ -40,7 +40,7 @@ class Iterate(State):
         self._rebinds = definition.rebind.shape.holds
 
     def receive(self, row: Row, members: Members) -> None:
-        if self._since is None or row[2] >= self._since:
+        if row[2] >= self._since:
             self._pend(self._first.shape.make(None, row, self._first.constants), members)
 
     def match(self, row: Row) -> None:

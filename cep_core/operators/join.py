@@ -102,9 +102,6 @@ class WindowJoin(MOp):
             del self._windows[window]
             self._window = max(self._windows, default=-1)
 
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
-
     def instances(self) -> int:
         return sum(len(rows) for kept in self._kept for rows in kept.values())
 

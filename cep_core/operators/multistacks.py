@@ -8,108 +8,43 @@ has to filter them (Wu, Diao and Rizvi 2006, section 4.2.2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 from cep_core.channels import Members
 from cep_core.events import VALUES, Row
 from cep_core.mop import Wanted
-from cep_core.operators.construction import Construction, construction
-from cep_core.operators.pattern import Conjunct, Pattern
-from cep_core.operators.scan import SequenceScan
-from cep_core.operators.stacks import Stack
+from cep_core.operators.construction import Construction
+from cep_core.operators.pattern import Pattern, Scan
+from cep_core.operators.stacks import Stack, StackScan
+from cep_core.options import Options
 from cep_core.text import counted
 
 
-class MultiStacks(SequenceScan):
+class MultiStacks(StackScan):
     """Sequences by one PAIS for each equivalence test."""
 
-    def __init__(
-        self,
-        first: Wanted,
-        number: int,
-        *,
-        dynamic: bool = True,
-        scan_windows: bool = True,
-        construction_windows: bool = True,
-    ) -> None:
-        super().__init__(first, number)
-        self._dynamic = dynamic
-        self._scan_windows = scan_windows
-        self._construction_windows = construction_windows
-        size = self._last + 1
+    def __init__(self, first: Wanted, number: int, options: Options) -> None:
+        super().__init__(first, number, options, len(cast(Scan, first.definition).pattern.tests))
         self._places = [  # of the attributes, by component
             [test.columns[component] + VALUES for test in self.pattern.tests]
-            for component in range(size)
+            for component in range(self._last + 1)
         ]
-        self._stacks: list[dict[Any, list[Stack]]] = [{} for _ in self.pattern.tests]
 
     def build(self, pattern: Pattern) -> tuple[Construction, bool]:
         first, *others = pattern.tests
         superfluous = [one for test in others for one in test.conjuncts]
-        answered = {*first.conjuncts, *superfluous}
-        rest = [one for one in pattern.conjuncts if one not in answered]
-        early: list[Conjunct] = rest if self._dynamic else []
-        late = [*superfluous, *([] if self._dynamic else rest)]
-        windows = self._construction_windows
-        return construction(pattern, early, late, windows), windows and not late
+        return self.constructed_by(pattern, {*first.conjuncts, *superfluous}, superfluous)
 
     def receiver(self, input: int) -> Callable[[Row, Members], None]:
-        taken = [
-            place
-            for place, component in enumerate(self.pattern.components)
-            if component.input == input
-        ]
-        since = self._since
+        taken = self.pattern.reading(input)
 
         def receive(row: Row, members: Members) -> None:
-            if since is None or row[2] >= since:
+            if row[2] >= self._since:
                 for component in taken:
                     self._take(component, row, True)
 
         return receive
-
-    def evict(self, watermark: int) -> None:
-        self._armed = False
-        oldest = watermark - self._window
-        for by_value in self._stacks:
-            for value, stacks in list(by_value.items()):
-                for stack in stacks:
-                    stack.prune(oldest)
-                if not any(stack.rows for stack in stacks):
-                    del by_value[value]
-        if any(self._stacks):
-            self._arm(watermark)
-
-    def kept(self) -> Iterator[tuple[int, Row]]:
-        for component in range(self._last):
-            for stacks in self._stacks[0].values():
-                for row in stacks[component].rows:
-                    yield component, row
-
-    def instances(self) -> int:
-        return sum(
-            len(stack.rows)
-            for by_value in self._stacks
-            for stacks in by_value.values()
-            for stack in stacks
-        )
-
-    def entries(self) -> int:
-        return sum(map(len, self._stacks))
-
-    def contents(self) -> list[dict[Any, list[list[tuple[Row, int]]]]]:
-        """Return for each test the stacks by value: rows with their RIPs."""
-        return [
-            {
-                value: [list(zip(stack.rows, stack.rips, strict=True)) for stack in stacks]
-                for value, stacks in by_value.items()
-            }
-            for by_value in self._stacks
-        ]
-
-    def clear(self) -> None:
-        self._stacks = [{} for _ in self.pattern.tests]
 
     def take_back(self, component: int, row: Row) -> None:
         self._take(component, row, False)
@@ -131,30 +66,26 @@ class MultiStacks(SequenceScan):
             if new and self._scan_windows and row[1] - start >= self._window:
                 return
             if component == self._last:
-                stacks = self._stacks[0][values[0]]
+                stacks = self._partitionings[0][values[0]]
                 self._complete(row, stacks[component - 1].before(row), stacks)
                 return
         else:
             start = row[1]
-            self._arm(row[1])
-        oldest = row[1] - self._window
-        for by_value, value in zip(self._stacks, values, strict=True):
+            self._look_again(row[1])
+        for by_value, value in zip(self._partitionings, values, strict=True):
             stacks = by_value.get(value) or by_value.setdefault(
                 value, [Stack() for _ in range(self._last)]
             )
-            stack, rip = stacks[component], 0
+            rip = 0
             if component:
                 under = stacks[component - 1]
                 rip = under.before(row) + under.gone
-            starts = stack.starts
-            if self._scan_windows and starts and starts[len(starts) >> 1] <= oldest:
-                stack.prune(oldest)
-            stack.push(row, rip, start)
+            self._push(stacks[component], row, rip, start)
 
     def _latest_start(self, component: int, row: Row, values: list[Any]) -> int | None:
         """Return the latest beginning under a row that is on all stacks; None: no row is."""
         under: list[Stack] = []
-        for by_value, value in zip(self._stacks, values, strict=True):
+        for by_value, value in zip(self._partitionings, values, strict=True):
             stacks = by_value.get(value)
             if stacks is None:
                 return None
@@ -165,7 +96,3 @@ class MultiStacks(SequenceScan):
             if [fewest.rows[place][at] for at in places] == values:
                 return fewest.starts[place]
         return None
-
-    def _arm(self, now: int) -> None:
-        if self._scan_windows:
-            super()._arm(now)

@@ -20,10 +20,10 @@ from typing import Any, NamedTuple, cast
 
 from cep_core.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.events import VALUES, Row
-from cep_core.mop import MOp, Number, Operator, Wanted, Wire
+from cep_core.mop import Number, Operator, OrderedMOp, Wanted, Wire
 from cep_core.mop import State as Saved
 from cep_core.predicates import Definition, Shape, is_proper, values_of
-from cep_core.runtime import BEGINNING, END
+from cep_core.runtime import BEGINNING
 from cep_core.text import counted
 
 _PARTITIONS = 8  # that a window overlaps
@@ -111,7 +111,7 @@ def _joins(shape: Shape) -> list[tuple[int, int]]:
     return sorted(set.intersection(*found)) if found else []
 
 
-class Negation(MOp):
+class Negation(OrderedMOp):
     """Negations of one definition, over streams of one source channel and the same negatives."""
 
     kind = "negation"
@@ -120,9 +120,6 @@ class Negation(MOp):
         """``indexed`` says whether equalities are hashed."""
         super().__init__(first, number)
         definition = cast(Without, first.definition)
-        assert first.lane is not None
-        self.lane = self._lane = first.lane
-        self._since = first.since
         self._window = definition.window
         self._first = definition.first + VALUES
         size = max(1, min(self._window // _PARTITIONS, _LONGEST))
@@ -136,8 +133,6 @@ class Negation(MOp):
         self._output = Channel(self, True)
         self._taken: set[int] = set()
         self._due: dict[int, list[tuple[Row, Members]]] = {}
-        self._touched = False
-        self._armed = False
 
     # -- the plan --------------------------------------------------------------------------
 
@@ -172,9 +167,6 @@ class Negation(MOp):
             for wire, one in zip(self._wires, others, strict=True):
                 wire.disconnect(one)
             self._lane.drop(self)
-
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
 
     def waiting_ports(self) -> tuple[Port, ...]:
         return (self._source.port, *[wire.port for wire in self._wires])
@@ -217,7 +209,7 @@ class Negation(MOp):
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a row of the source in."""
-        if self._since is not None and row[2] < self._since:
+        if row[2] < self._since:
             return
         for one in self._now:
             assert one.before is not None
@@ -242,9 +234,7 @@ class Negation(MOp):
 
     def fire(self, deadline: int) -> None:
         """Have `finish` called at the end of the epoch."""
-        if not self._touched:
-            self._touched = True
-            self._lane.touch(self)
+        self._touch()
 
     def awaiting(self, time: int) -> Iterator[Operator]:
         owners = {operator.slot: operator for operator in self.operators}
@@ -255,30 +245,30 @@ class Negation(MOp):
 
     def finish(self, now: int) -> None:
         """Prepare for a deadline at the next tick."""
-        self._touched = False
+        super().finish(now)
         if now + 1 in self._due:
-            self._prepare(now + 1)
+            self._lane.prepare(now + 1, self)
 
     def evict(self, watermark: int) -> None:
         """Drop what no window from the watermark on overlaps."""
-        self._armed = False
+        super().evict(watermark)
         for one in self._cancelling:
             one.drop(watermark - self._window)
         if any(one.partitions for one in self._cancelling):
-            self._arm(watermark)
+            self._arm(watermark, self._window)
 
     def _receiver(self, cancelling: Cancelling) -> Callable[[Row, Members], None]:
         """Return what takes the rows of a negative."""
 
         def receive(row: Row, members: Members) -> None:
-            if self._since is None or row[2] >= self._since:
+            if row[2] >= self._since:
                 self._keep(cancelling, row)
 
         return receive
 
     def _keep(self, cancelling: Cancelling, row: Row) -> None:
         if cancelling.keep(row):
-            self._arm(row[1])
+            self._arm(row[1], self._window)
 
     def _happened(self, one: Cancelling, row: Row, now: int) -> bool:
         assert one.after is not None
@@ -295,21 +285,5 @@ class Negation(MOp):
             waiting.append((row, members))
             return
         self._due[deadline] = [(row, members)]
-        lane = self._lane
-        begun = lane.closed - 1 if lane.now is None else lane.now  # the last epoch that has begun
-        if deadline - 1 > begun:
-            lane.fire_at(deadline - 1, self)
-        elif lane.now is None:
-            self._prepare(deadline)
-        else:
+        if not self._lane.expect(deadline, self):
             self.fire(deadline)
-
-    def _prepare(self, deadline: int) -> None:
-        """Be flushed in the next epoch, and let that be the deadline's."""
-        self._lane.flush_later(self)
-        self._lane.fire_at(deadline, self)
-
-    def _arm(self, now: int) -> None:
-        if not self._armed and self._window < END:
-            self._armed = True
-            self._lane.evict_at(now + max(1, self._window // 2), self)

@@ -82,6 +82,10 @@ class Pattern:
         """Whether there is a run in it."""
         return any(component.repeated for component in self.components)
 
+    def reading(self, input: int) -> list[int]:
+        """Return the components that read an input."""
+        return [place for place, one in enumerate(self.components) if one.input == input]
+
     @property
     def skeleton(self) -> tuple[Any, ...]:
         """What sequences over the same inputs have to have in common to keep the same rows."""

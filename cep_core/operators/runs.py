@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
-from cep_core.channels import Channel, Members, Port, members_of
+from cep_core.channels import Members, Port, members_of
 from cep_core.events import VALUES, Row
-from cep_core.mop import MOp, Number, Operator, Wanted, Wire
+from cep_core.mop import Number, Operator, OrderedMOp, SoleMOp, Wanted, Wire
 from cep_core.operators.pattern import Scan
 from cep_core.operators.scan import KeyOf, key_function
 from cep_core.operators.transitions import Cells, Transitions
@@ -42,7 +42,7 @@ class Run:
         self.met = False
 
 
-class Runs(MOp):
+class Runs(SoleMOp, OrderedMOp):
     """Sequences of one definition."""
 
     kind = "sequence_scan"
@@ -52,10 +52,7 @@ class Runs(MOp):
         super().__init__(first, number)
         definition = cast(Scan, first.definition)
         pattern = definition.pattern
-        assert first.lane is not None
-        self.lane = self._lane = first.lane
         self.pattern = pattern
-        self._since = first.since
         self._constants = definition.constants
         self._strategy = pattern.strategy
         self._size = len(pattern.components)
@@ -66,38 +63,18 @@ class Runs(MOp):
         self._inputs_keys: list[KeyOf | None] = [None] * len(first.inputs)
         rest = self._read_keys(partitioned)
         self._transitions = Transitions(pattern, rest)
-        self._output = Channel(self, True)
-        self._wires: list[Wire] = []
+        self._wires = [
+            Wire(Port(self, self._receiver(i)), self._lane) for i in range(len(first.inputs))
+        ]
         self._groups: dict[Any, list[list[Run]]] = {}
         self._pending: list[tuple[Any, Run]] = []
         self._broken: dict[Any, None] = {}  # partitions that had a row, or runs that were met
-        self._touched = False
-        self._armed = False
 
     # -- the plan --------------------------------------------------------------------------
 
-    def takes(self, wanted: Wanted) -> bool:
-        return not self.operators
-
-    def add(self, wanted: Wanted) -> Operator:
-        operator = Operator(wanted, self._output, self._output.slot(), self)
-        self.operators[operator] = None
-        self._wires = [
-            Wire(Port(self, self._receiver(i)), self._lane) for i in range(len(wanted.inputs))
-        ]
-        for wire, source in zip(self._wires, wanted.inputs, strict=True):
-            wire.connect(source)
-        return operator
-
     def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._output.release(operator.slot)
-        for wire, source in zip(self._wires, operator.wanted.inputs, strict=True):
-            wire.disconnect(source)
+        super().remove(operator)
         self._lane.drop(self)
-
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
 
     def waiting_ports(self) -> tuple[Port, ...]:
         return tuple([wire.port for wire in self._wires])
@@ -130,7 +107,7 @@ class Runs(MOp):
 
     def finish(self, now: int) -> None:
         """Delete runs and install the new ones."""
-        self._touched = False
+        super().finish(now)
         strategy = self._strategy
         if strategy == "strict":
             self._groups.clear()
@@ -147,25 +124,21 @@ class Runs(MOp):
 
     def evict(self, watermark: int) -> None:
         """Drop runs that began too long before any row from the watermark on."""
-        self._armed = False
+        super().evict(watermark)
         oldest = watermark - self._window
         for key in list(self._groups):
             self._keep(key, lambda run: run.first_end > oldest)
         if self._groups:
-            self._arm(watermark)
+            self._arm(watermark, self._window)
 
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
         """Return what takes the rows of an input."""
-        taken = [
-            place
-            for place, component in enumerate(self.pattern.components)
-            if component.input == input
-        ]
+        taken = self.pattern.reading(input)
         key_of = self._inputs_keys[input]
         strict, partition = self._strategy == "strict", self._strategy == "partition"
 
         def receive(row: Row, members: Members) -> None:
-            if self._since is not None and row[2] < self._since:
+            if row[2] < self._since:
                 return
             if strict:
                 self._touch()
@@ -229,7 +202,7 @@ class Runs(MOp):
         if groups is None:
             groups = self._groups[key] = [[] for _ in range(self._size)]
         groups[run.state].append(run)
-        self._arm(run.end)
+        self._arm(run.end, self._window)
 
     def _keep(self, key: Any, lives: Callable[[Run], bool]) -> None:
         """Keep the runs of a partition that live."""
@@ -241,16 +214,6 @@ class Runs(MOp):
             self._groups[key] = kept
         else:
             del self._groups[key]
-
-    def _arm(self, now: int) -> None:
-        if not self._armed and self._window < END:
-            self._armed = True
-            self._lane.evict_at(now + max(1, self._window // 2), self)
-
-    def _touch(self) -> None:
-        if not self._touched:
-            self._touched = True
-            self._lane.touch(self)
 
     def kept(self) -> Iterator[Run]:
         for groups in self._groups.values():

@@ -22,6 +22,7 @@ from cep_core.mop import Operator, Wanted, Wire
 from cep_core.operators.construction import Construction, Found, construction
 from cep_core.operators.pattern import Pattern
 from cep_core.operators.scan import SequenceScan
+from cep_core.options import Options
 from cep_core.runtime import BEGINNING
 
 # an instance: [itself in the cell before, the state before it there, the event if it is there]
@@ -37,17 +38,15 @@ class RuntimeStack(SequenceScan):
         self,
         first: Wanted,
         number: int,
+        options: Options,
         bystanders: Sequence[Operator] = (),
-        *,
-        scan_windows: bool = True,
-        construction_windows: bool = True,
     ) -> None:
         """``bystanders`` are the streams of the same event stream that no component reads."""
         super().__init__(first, number)
         self._bystanders = bystanders
         self._others: list[Wire] = []
-        self._scan_windows = scan_windows
-        self._construction_windows = construction_windows
+        self._scan_windows = options.scan_windows
+        self._construction_windows = options.construction_windows
         self._cells: deque[Cell] = deque()
 
     def build(self, pattern: Pattern) -> tuple[Construction, bool]:
@@ -55,15 +54,10 @@ class RuntimeStack(SequenceScan):
         return built._replace(search=self._search, every=self._search), False
 
     def receiver(self, input: int) -> Callable[[Row, Members], None]:
-        taken = [
-            place
-            for place, component in enumerate(self.pattern.components)
-            if component.input == input
-        ]
-        since = self._since
+        taken = self.pattern.reading(input)
 
         def receive(row: Row, members: Members) -> None:
-            if since is None or row[2] >= since:
+            if row[2] >= self._since:
                 self.advance(row, taken)
 
         return receive
@@ -85,10 +79,10 @@ class RuntimeStack(SequenceScan):
                 wire.disconnect(source)
 
     def evict(self, watermark: int) -> None:
-        self._armed = False
+        super().evict(watermark)
         self._prune(watermark - self._window)
         if self._cells:
-            self._arm(watermark)
+            self._arm(watermark, self._window)
 
     def kept(self) -> Iterator[tuple[int, Row]]:
         for _, instances in self._cells:
@@ -137,7 +131,7 @@ class RuntimeStack(SequenceScan):
         self._cells.append((time, cell))
         if self._scan_windows and self._window >= 0:
             self._prune(time - self._window)
-            self._arm(time)
+            self._arm(time, self._window)
 
     def _prune(self, oldest: int) -> None:
         """Drop the cells up to a time; what remains points to them no more."""

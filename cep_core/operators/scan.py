@@ -21,7 +21,7 @@ from typing import Any, cast
 from cep_core.channels import Channel, Members, Port, members_of, slots_of
 from cep_core.code import ATOM_ERRORS
 from cep_core.events import VALUES, Row
-from cep_core.mop import MOp, Number, Operator, Wanted, Wire
+from cep_core.mop import Number, Operator, OrderedMOp, Wanted, Wire
 from cep_core.mop import State as Saved
 from cep_core.operators.construction import Construction, Found
 from cep_core.operators.pattern import Pattern, Scan
@@ -32,17 +32,14 @@ from cep_core.runtime import END
 KeyOf = Callable[[Row], Any]
 
 
-class SequenceScan(MOp):
+class SequenceScan(OrderedMOp):
     """Sequences over the same inputs; subclasses say how rows are kept and sequences found."""
 
     kind = "sequence_scan"
 
     def __init__(self, first: Wanted, number: int) -> None:
         super().__init__(first, number)
-        assert first.lane is not None
-        self.lane = self._lane = first.lane
         self.pattern: Pattern = cast(Scan, first.definition).pattern
-        self._since = first.since
         self._last = len(self.pattern.components) - 1
         self._output = Channel(self, True)
         self._wires: list[Wire] = []
@@ -54,7 +51,6 @@ class SequenceScan(MOp):
         self._differ = False  # whether there are streams of different selections
         self._left = 0  # streams that have gone since the rows were looked through
         self._window = -1  # the largest; END if there is none
-        self._armed = False  # whether old rows will be looked for
         self.constructed = 0  # sequences that the search has found
         self.selected = 0  # those of them that hold, within their window
 
@@ -67,10 +63,6 @@ class SequenceScan(MOp):
     @abstractmethod
     def build(self, pattern: Pattern) -> tuple[Construction, bool]:
         """Return the functions of a pattern, and whether its search tests all."""
-
-    @abstractmethod
-    def evict(self, watermark: int) -> None:
-        """Drop rows that are part of no sequence with a row from the watermark on."""
 
     @abstractmethod
     def kept(self) -> Iterator[tuple[int, Row]]:
@@ -127,9 +119,6 @@ class SequenceScan(MOp):
         elif differed:
             self._forget()
 
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
-
     def waiting_ports(self) -> tuple[Port, ...]:
         return tuple([wire.port for wire in self._wires])
 
@@ -168,9 +157,6 @@ class SequenceScan(MOp):
         return said
 
     # -- sequences -------------------------------------------------------------------------
-
-    def finish(self, now: int) -> None:
-        """Do what is to be done at the end of an epoch."""
 
     def _complete(self, row: Row, before: int, stacks: Any) -> None:
         """Find the sequences that a row completes, and put them out."""
@@ -245,12 +231,6 @@ class SequenceScan(MOp):
     def _settle(self) -> None:
         self._differ = any(len(self._listening[input]) > 1 for input in self._shared)
         self._window = max((task.window for task in self._tasks.values()), default=-1)
-
-    def _arm(self, now: int) -> None:
-        """Look for old rows when they may be half of all, if there is a window."""
-        if not self._armed and self._window < END:
-            self._armed = True
-            self._lane.evict_at(now + max(1, self._window // 2), self)
 
 
 def key_function(columns: tuple[int, ...]) -> Callable[[Row], Any]:

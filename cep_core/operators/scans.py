@@ -23,33 +23,17 @@ def scan_for(wanted: Wanted, number: int, options: Options, sources: Iterable[Op
     pattern = cast(Scan, wanted.definition).pattern
     if pattern.repeated or pattern.strategy != "any":
         return Runs(wanted, number, partitioned=options.sequence_scan not in ("basic", "ais"))
-    in_scan, in_search = options.scan_windows, options.construction_windows
     kind = options.sequence_scan
     if kind == "multi-pais" and len(pattern.tests) < 2:
         kind = "pais"
     match kind:
         case "basic":
-            others = _bystanders(wanted, sources)
-            return RuntimeStack(
-                *(wanted, number, others), scan_windows=in_scan, construction_windows=in_search
-            )
+            return RuntimeStack(wanted, number, options, _bystanders(wanted, sources))
         case "multi-pais":
-            return MultiStacks(
-                wanted,
-                number,
-                dynamic=options.dynamic_filtering,
-                scan_windows=in_scan,
-                construction_windows=in_search,
-            )
+            return MultiStacks(wanted, number, options)
         case "auto" | "pais" | "ais":
-            return ActiveStacks(
-                wanted,
-                number,
-                tests={"auto": None, "pais": 1, "ais": 0}[kind],
-                dynamic=options.dynamic_filtering,
-                scan_windows=in_scan,
-                construction_windows=in_search,
-            )
+            tests = {"auto": None, "pais": 1, "ais": 0}[kind]
+            return ActiveStacks(wanted, number, options, tests)
         case _:
             assert_never(kind)
 

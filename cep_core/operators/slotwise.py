@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
 
 from cep_core.channels import Channel, Members, Port
 from cep_core.events import Row
@@ -40,6 +39,3 @@ class SlotWise(MOp):
         self._taken.discard(operator.slot)
         self._output.vacate()
         self._wire.disconnect(operator.wanted.inputs[0])
-
-    def channels(self) -> Iterator[Channel]:
-        yield self._output

@@ -15,7 +15,7 @@ rows, fewer than rows.  "pais" keeps one test in the key and leaves the others t
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 from cep_core.channels import Members
@@ -24,6 +24,7 @@ from cep_core.mop import Wanted
 from cep_core.operators.construction import END_OF, Construction, construction
 from cep_core.operators.pattern import Conjunct, Pattern, Test
 from cep_core.operators.scan import KeyOf, SequenceScan, key_function
+from cep_core.options import Options
 from cep_core.text import counted
 
 
@@ -64,42 +65,99 @@ class Stack:
             self.gone += dead
 
 
-class ActiveStacks(SequenceScan):
-    """Sequences by active instance stacks, partitioned by some of the equivalence tests."""
+class StackScan(SequenceScan):
+    """Sequences by active instance stacks in one partitioning, or in several at a time."""
 
-    def __init__(
-        self,
-        first: Wanted,
-        number: int,
-        *,
-        tests: int | None = None,
-        dynamic: bool = True,
-        scan_windows: bool = True,
-        construction_windows: bool = True,
-    ) -> None:
-        """``tests`` is how many equivalence tests make the key; None: all."""
+    def __init__(self, first: Wanted, number: int, options: Options, partitionings: int) -> None:
         super().__init__(first, number)
-        self._tests = tests
-        self._dynamic = dynamic
-        self._scan_windows = scan_windows
-        self._construction_windows = construction_windows
-        self._chosen: tuple[Test, ...] = self.pattern.tests[:tests]
-        self._partitions: dict[Any, list[Stack]] = {}
+        self._dynamic = options.dynamic_filtering
+        self._scan_windows = options.scan_windows
+        self._construction_windows = options.construction_windows
+        self._partitionings: list[dict[Any, list[Stack]]] = [{} for _ in range(partitionings)]
 
-    def build(self, pattern: Pattern) -> tuple[Construction, bool]:
-        answered = {one for test in pattern.tests[: self._tests] for one in test.conjuncts}
+    def constructed_by(
+        self, pattern: Pattern, answered: Collection[Conjunct], filtered: Sequence[Conjunct] = ()
+    ) -> tuple[Construction, bool]:
+        """Return the search that leaves out what partitions answer, and filters by the others."""
         rest = [one for one in pattern.conjuncts if one not in answered]
-        early: list[Conjunct] = rest if self._dynamic else []
-        late: list[Conjunct] = [] if self._dynamic else rest
+        early, late = (rest, filtered) if self._dynamic else ((), [*filtered, *rest])
         windows = self._construction_windows
         return construction(pattern, early, late, windows), windows and not late
 
-    def receiver(self, input: int) -> Callable[[Row, Members], None]:
-        takers = [
-            self._taker(place)
-            for place, component in enumerate(self.pattern.components)
-            if component.input == input
+    def evict(self, watermark: int) -> None:
+        super().evict(watermark)
+        oldest = watermark - self._window
+        for partitions in self._partitionings:
+            for key, stacks in list(partitions.items()):
+                for stack in stacks:
+                    stack.prune(oldest)
+                if not any(stack.rows for stack in stacks):
+                    del partitions[key]
+        if any(self._partitionings):
+            self._look_again(watermark)
+
+    def kept(self) -> Iterator[tuple[int, Row]]:
+        for component in range(self._last):
+            for stacks in self._partitionings[0].values():
+                for row in stacks[component].rows:
+                    yield component, row
+
+    def instances(self) -> int:
+        return sum(len(stack.rows) for stack in self._stacks())
+
+    def entries(self) -> int:
+        return sum(map(len, self._partitionings))
+
+    def contents(self) -> list[dict[Any, list[list[tuple[Row, int]]]]]:
+        """Return the stacks of each partitioning by key: rows with their RIPs."""
+        return [
+            {
+                key: [list(zip(stack.rows, stack.rips, strict=True)) for stack in stacks]
+                for key, stacks in partitions.items()
+            }
+            for partitions in self._partitionings
         ]
+
+    def clear(self) -> None:
+        for partitions in self._partitionings:
+            partitions.clear()
+
+    def _stacks(self) -> Iterator[Stack]:
+        for partitions in self._partitionings:
+            for stacks in partitions.values():
+                yield from stacks
+
+    def _push(self, stack: Stack, row: Row, rip: int, start: int) -> None:
+        """Put a row on a stack, from which those that are too old go when they are half of it."""
+        if self._scan_windows:
+            starts, oldest = stack.starts, row[1] - self._window
+            if starts and starts[len(starts) >> 1] <= oldest:
+                stack.prune(oldest)
+        stack.push(row, rip, start)
+
+    def _look_again(self, now: int) -> None:
+        if self._scan_windows:
+            self._arm(now, self._window)
+
+
+class ActiveStacks(StackScan):
+    """Sequences by active instance stacks, partitioned by some of the equivalence tests."""
+
+    def __init__(
+        self, first: Wanted, number: int, options: Options, tests: int | None = None
+    ) -> None:
+        """``tests`` is how many equivalence tests make the key; None: all."""
+        super().__init__(first, number, options, 1)
+        self._tests = tests
+        self._chosen: tuple[Test, ...] = self.pattern.tests[:tests]
+        self._partitions = self._partitionings[0]
+
+    def build(self, pattern: Pattern) -> tuple[Construction, bool]:
+        chosen = pattern.tests[: self._tests]
+        return self.constructed_by(pattern, {one for test in chosen for one in test.conjuncts})
+
+    def receiver(self, input: int) -> Callable[[Row, Members], None]:
+        takers = [self._taker(component) for component in self.pattern.reading(input)]
         if len(takers) == 1:
             return takers[0]
 
@@ -109,38 +167,8 @@ class ActiveStacks(SequenceScan):
 
         return receive
 
-    def evict(self, watermark: int) -> None:
-        self._armed = False
-        oldest = watermark - self._window
-        for key, stacks in list(self._partitions.items()):
-            for stack in stacks:
-                stack.prune(oldest)
-            if not any(stack.rows for stack in stacks):
-                del self._partitions[key]
-        if self._partitions:
-            self._arm(watermark)
-
-    def kept(self) -> Iterator[tuple[int, Row]]:
-        for component in range(self._last):
-            for stacks in self._partitions.values():
-                for row in stacks[component].rows:
-                    yield component, row
-
-    def instances(self) -> int:
-        return sum(len(stack.rows) for stacks in self._partitions.values() for stack in stacks)
-
     def entries(self) -> int:
-        return len(self._partitions) if self._chosen else 0
-
-    def contents(self) -> dict[Any, list[list[tuple[Row, int]]]]:
-        """Return the stacks by partition: rows with their RIPs."""
-        return {
-            key: [list(zip(stack.rows, stack.rips, strict=True)) for stack in stacks]
-            for key, stacks in self._partitions.items()
-        }
-
-    def clear(self) -> None:
-        self._partitions.clear()
+        return super().entries() if self._chosen else 0
 
     def take_back(self, component: int, row: Row) -> None:
         self.take(component, row, self._key(component), False)
@@ -163,7 +191,7 @@ class ActiveStacks(SequenceScan):
         key_of, since = self._key(component), self._since
 
         def receive(row: Row, members: Members) -> None:
-            if since is None or row[2] >= since:
+            if row[2] >= since:
                 self.take(component, row, key_of, True)
 
         return receive
@@ -183,7 +211,7 @@ class ActiveStacks(SequenceScan):
                 return
             if stacks is None:
                 stacks = self._partitions[key] = [Stack() for _ in range(self._last)]
-                self._arm(end)
+                self._look_again(end)
             rip, start = 0, end
         else:
             if stacks is None:
@@ -199,13 +227,4 @@ class ActiveStacks(SequenceScan):
                 self._complete(row, before, stacks)
                 return
             rip = before + under.gone
-        stack = stacks[component]
-        if self._scan_windows:
-            starts = stack.starts
-            if starts and starts[len(starts) >> 1] <= end - self._window:
-                stack.prune(end - self._window)
-        stack.push(row, rip, start)
-
-    def _arm(self, now: int) -> None:
-        if self._scan_windows:
-            super()._arm(now)
+        self._push(stacks[component], row, rip, start)

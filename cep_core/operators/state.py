@@ -17,7 +17,7 @@ from typing import Any
 from cep_core import code
 from cep_core.channels import Channel, Members, Port, members_of, slots_of, without_slot
 from cep_core.events import Row
-from cep_core.mop import MOp, Number, Operator, Wanted, Wire
+from cep_core.mop import Number, Operator, OrderedMOp, Wanted, Wire
 from cep_core.operators.active import ActiveIndex
 from cep_core.predicates import Definition, Disjunct, is_proper, values_of
 from cep_core.runtime import END
@@ -26,7 +26,7 @@ from cep_core.text import counted
 Instance = tuple[Row, Members]
 
 
-class State(MOp):
+class State(OrderedMOp):
     """Instances of one filter predicate; `match` gets each right row that may concern them."""
 
     journals = True
@@ -35,13 +35,10 @@ class State(MOp):
         self, first: Wanted, number: int, filter: Definition, width: int | None, index: ActiveIndex
     ) -> None:
         super().__init__(first, number)
-        assert first.lane is not None
         right = first.inputs[1]
-        self.lane = self._lane = first.lane
         self.depth = right.depth + 1
         self.active = index
         self.place = index.place(filter)
-        self._since = first.since
         self._constants = filter.constants
         self._output = Channel(self, True, width)
         self._left = Wire(Port(self, self.receive), self._lane)
@@ -50,7 +47,6 @@ class State(MOp):
         self._count = 0
         self._pending: list[Instance] = []
         self._met: dict[Any, set[int] | None] = {}  # instances to delete; None: the whole group
-        self._touched = False
         self._read(filter, index)
         self._eviction: int | None = None  # when dead instances are looked for
 
@@ -90,9 +86,6 @@ class State(MOp):
         """Have no right rows come any more."""
         self.active.deactivate(self)
 
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
-
     def instances(self) -> int:
         return self._count
 
@@ -113,7 +106,7 @@ class State(MOp):
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a left row in: it becomes an instance when the epoch ends."""
-        if self._since is None or row[2] >= self._since:
+        if row[2] >= self._since:
             self._pend(row, members)
 
     @abstractmethod
@@ -122,7 +115,7 @@ class State(MOp):
 
     def finish(self, now: int) -> None:
         """Delete the instances that were met, install the new ones."""
-        self._touched = False
+        super().finish(now)
         had, journal = self._count, self._lane.journal
         pending, self._pending = self._pending, []
         for key, met in self._met.items():
@@ -226,13 +219,11 @@ class State(MOp):
 
     def _pend(self, row: Row, members: Members) -> None:
         self._pending.append((row, members))
-        if not self._touched:
-            self._touched = True
-            self._lane.touch(self)
+        self._touch()
 
     def _meet(self, row: Row) -> list[Instance]:
         """Return the instances that a right row meets, and note that they are met."""
-        if self._since is not None and row[2] < self._since:
+        if row[2] < self._since:
             return []
         if self._guard is not None and not self._guard(None, row, self._constants):
             return []
@@ -254,9 +245,7 @@ class State(MOp):
             met = self._met.setdefault(key, set())
             if met is not None:
                 met.update(map(id, found))
-        if not self._touched:
-            self._touched = True
-            self._lane.touch(self)
+        self._touch()
 
     def _evict_after(self, time: int) -> None:
         """Look for dead instances after a time; later by half the bound, so that it pays."""

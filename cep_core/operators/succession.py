@@ -149,7 +149,7 @@ class Guarded(State):
 
     def cancel(self, row: Row, watch: Watch) -> None:
         """End the instances that a guard's row concerns."""
-        if self._since is not None and row[2] < self._since:
+        if row[2] < self._since:
             return
         groups = self._groups
         keys: Sequence[Any] = list(groups)

@@ -7,70 +7,55 @@ Right rows come from the AN-index, which this m-op never leaves while it is in t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
 
-from cep_core.channels import Channel, Members, Port
+from cep_core.channels import Members, Port
 from cep_core.events import Row
-from cep_core.mop import MOp, Operator, Wanted, Wire
+from cep_core.mop import Operator, OrderedMOp, SoleMOp, Wanted, Wire
 from cep_core.operators.active import ActiveIndex
 from cep_core.predicates import Definition
 
 
-class Unless(MOp):
+class Unless(SoleMOp, OrderedMOp):
     """An exception over one left and one right stream."""
 
     kind = "unless"
 
     def __init__(self, first: Wanted, number: int, index: ActiveIndex) -> None:
         super().__init__(first, number)
-        assert first.lane is not None
         self.active = index
         self.place = index.place(cast(Definition, first.definition))
-        self.lane = self._lane = first.lane
         filter = cast(Definition, first.definition)
         self._holds = filter.shape.holds
         self._constants = filter.constants
-        self._since = first.since
-        self._left = Wire(Port(self, self.receive), self._lane)
-        self._output = Channel(self, True)
+        self._wires = [Wire(Port(self, self.receive), self._lane)]  # of the left input only
         self._rows: list[Row] = []
         self._others: list[Row] = []
         self._flushing = False
 
-    def takes(self, wanted: Wanted) -> bool:
-        return not self.operators
-
     def add(self, wanted: Wanted) -> Operator:
-        operator = Operator(wanted, self._output, self._output.slot(), self)
-        self.operators[operator] = None
-        self._left.connect(wanted.inputs[0])
+        operator = super().add(wanted)
         self.active.attend(self, wanted.inputs[1])
         self.active.activate(self)
         return operator
 
     def remove(self, operator: Operator) -> None:
-        del self.operators[operator]
-        self._output.release(operator.slot)
-        self._left.disconnect(operator.wanted.inputs[0])
+        super().remove(operator)
         self.active.deactivate(self)
         self.active.leave(self)
 
     def waiting_ports(self) -> tuple[Port, ...]:
-        return (self._left.port,)
-
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
+        return (self._wires[0].port,)
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a left row in."""
-        if self._since is None or row[2] >= self._since:
+        if row[2] >= self._since:
             self._rows.append(row)
             self._later()
 
     def match(self, row: Row) -> None:
         """Take a right row in that may concern left rows."""
-        if self._since is None or row[2] >= self._since:
+        if row[2] >= self._since:
             self._others.append(row)
             self._later()
 

@@ -265,7 +265,9 @@ class Greedy(Runs):
 
 
 FAULTS: dict[str, dict[str, Builder]] = {
-    "a longer window": {"sequence_scan": lambda plan, wanted, number: Longer(wanted, number)},
+    "a longer window": {
+        "sequence_scan": lambda plan, wanted, number: Longer(wanted, number, plan.options)
+    },
     "a shorter negation": {"negation": lambda plan, wanted, number: Forgetful(wanted, number)},
     "a run that stays": {"sequence_scan": lambda plan, wanted, number: Greedy(wanted, number)},
 }

@@ -244,7 +244,7 @@ def test_figure_3_active_instance_stacks() -> None:
     """RIP(b3) = a1, RIP(b6) = a4: as many instances of A as there were."""
     core, results = figure(Options(sequence_scan="ais"), "EVENT SEQ(A x1, B x2, D x4)")
     assert results == SEVEN
-    assert stacks(the(core, ActiveStacks).contents()) == {
+    assert stacks(the(core, ActiveStacks).contents()[0]) == {
         None: [[("1", 0), ("4", 0)], [("3", 1), ("6", 2)]]
     }
 
@@ -254,7 +254,7 @@ def test_figure_4_partitioned_active_instance_stacks() -> None:
     options = Options(sequence_scan="pais")
     core, results = figure(options, "EVENT SEQ(A x1, B x2, D x4) WHERE [attr1]")
     assert [one for one in results if one[2] == "d9"] == [SEVEN[6]]
-    assert stacks(the(core, ActiveStacks).contents()) == {
+    assert stacks(the(core, ActiveStacks).contents()[0]) == {
         1: [[("1", 0)], [("3", 1)]],
         2: [[("4", 0)], [("6", 1)]],
     }

@@ -94,9 +94,6 @@ class TemplateJoin(MOp):
         if not self.operators:
             del self._joins.templates[self]
 
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
-
     def read(self) -> list[int]:
         """Return the joins whose rows somebody in the plan reads."""
         if not self._output.routes:

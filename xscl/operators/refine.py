@@ -6,7 +6,7 @@ one, so doubles are looked for within a round only.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import NamedTuple, cast
 
 from cep_core.extension import (
@@ -90,9 +90,6 @@ class Refine(MOp):
         self._output.release(operator.slot)
         for wire, source in zip(self._wires, operator.wanted.inputs, strict=True):
             wire.disconnect(source)
-
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
 
     def _port(self, index: int) -> Port:
         def receive(row: Row, members: Members) -> None:

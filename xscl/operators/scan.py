@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import cast
 
 from cep_core.extension import (
@@ -59,9 +58,6 @@ class XPathScan(MOp):
         if not self._readers[stream]:
             del self._readers[stream]
             self._wire.disconnect(stream)
-
-    def channels(self) -> Iterator[Channel]:
-        yield self._output
 
     def receive(self, row: Row, members: Members) -> None:
         """Take a document in."""
