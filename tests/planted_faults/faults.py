@@ -241,7 +241,7 @@ _CEP_CORE = (
     Fault(
         "a snapshot does not know what was answered",
         "cep_core/operators/absence.py",
-        "int(id(instance) in due.answered)",
+        "int(id(kept) in due.answered)",
         "0",
         (f"{_CORE}::test_a_snapshot_knows_what_is_answered_and_every_deadline",),
     ),
