@@ -36,9 +36,9 @@ from typing import IO, Any, Protocol
 from feeds.spool import Spool
 from xscl.durable import synchronise
 from xscl.ledger import Ledger
-from xscl.migrations import VERSION
+from xscl.migrations import DEVELOPMENT, current_version, is_readable
 from xscl.store import Store
-from xscl.storeerrors import DATABASE, BackupError
+from xscl.storeerrors import DATABASE, EXPORTING, BackupError
 from xscl.storefile import Part
 
 MANIFEST = "manifest.json"
@@ -116,7 +116,7 @@ def back_up(store: Store, target: Path, spool: Path | None = None) -> Backup:
                 members.extend(waiting.add(archive))
                 backup = Backup(
                     _release(),
-                    VERSION,
+                    current_version(),
                     seen.store,
                     seen.commits,
                     waiting.position,
@@ -352,7 +352,12 @@ def _manifest(path: Path, archive: tarfile.TarFile, members: list[tarfile.TarInf
         backup = Backup(**read, parts=parts)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _damaged(path, f"its manifest cannot be read: {error}") from error
-    if form != _FORMAT or not isinstance(version_found, int) or version_found > VERSION:
+    if form == _FORMAT and version_found in DEVELOPMENT:
+        raise BackupError(
+            f"the backup {path} was made by a development version (schema {version_found})",
+            hint=f"restore it with that version; {EXPORTING}",
+        )
+    if form != _FORMAT or not isinstance(version_found, int) or not is_readable(version_found):
         raise BackupError(
             f"the backup {path} was made by a later release, {backup.xscl}",
             hint="install that release, or a later one",

@@ -26,7 +26,7 @@ from xscl.feed import FeedsError
 from xscl.followed import ticks
 from xscl.home import Home
 from xscl.mark import NEW, read_mark
-from xscl.migrations import VERSION
+from xscl.migrations import current_version
 from xscl.secrets import NAME as SECRETS
 from xscl.secrets import Secrets
 from xscl.store import inspect
@@ -215,13 +215,11 @@ def _store(home: Home) -> Finding:
 
     def look() -> Finding:
         found, seen = inspect(home.database)
-        if found > VERSION:
-            return Finding("store", "bad", f"version {found} of a later release", "use that one")
         if mark is not None and (seen.store != mark.store or seen.commits < mark.commits):
             return Finding("store", "bad", "it is older than its mark says", restore)
         said = f"version {found}, {seen.commits} commits"
-        if found < VERSION:
-            hint = f"the next command brings it to version {VERSION}, and keeps what it was"
+        if found < current_version():
+            hint = f"the next command migrates it to version {current_version()} and keeps a copy"
             return Finding("store", "warn", said, hint)
         return Finding("store", "ok", said)
 

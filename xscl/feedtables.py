@@ -5,15 +5,14 @@ Headers and addresses that look secret are not in the tables, see `xscl.secrets`
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import pyarrow as pa
 
-from xscl.feed import SECOND, Feed, lateness_of, shown, split_user
-from xscl.secrets import ADDRESSES, NAME, Secrets, secrets_in
+from xscl.feed import SECOND, Feed, lateness_of, shown
+from xscl.secrets import ADDRESSES
 from xscl.store import Store
 
 SCHEMA = """
@@ -63,45 +62,14 @@ def heard_until(store: Store) -> int | None:
     return None if found is None else int(found)
 
 
-def create_tables(store: Store, secrets: Secrets | None = None) -> None:
-    """Make the tables of feeds if the store has none yet, and take secrets out of older ones.
+def create_tables(store: Store) -> None:
+    """Create the tables of feeds if the store has none yet.
 
-    What later versions of the tables have comes by a migration (`xscl.migrations`).
+    Later versions of the tables come by a migration (`xscl.migrations`).
     """
     if not store.has("feed_spool"):
         with store.transaction():
             store.connection.execute(SCHEMA)
-    _hide_secrets(store, secrets)
-
-
-def _hide_secrets(store: Store, secrets: Secrets | None) -> None:
-    """Take the secrets of an older store out of its tables."""
-    headers: dict[str, tuple[str, str]] = {}
-    if store.has("feed_secret"):
-        for key, written, given_for in store.fetch("SELECT * FROM state.feed_secret"):
-            headers[key] = written, given_for
-    elif not store.fetch("SELECT 1 FROM state.feed WHERE domain IS NULL LIMIT 1"):
-        return
-    if secrets is None:
-        secrets = Secrets() if store.path is None else secrets_in(store.path.with_name(NAME))
-    feeds = []
-    for row in store.fetch(SELECT):
-        feed = feed_of({"headers": (), **dict(zip(NAMES, row, strict=True))})
-        written, given_for = headers.get(feed.key, ("[]", ""))
-        url, user = split_user(feed.url)
-        kept = tuple((name, value) for name, value in json.loads(written))
-        feeds.append(replace(feed, url=url, headers=(*kept, *user), given_for=given_for or url))
-    secrets.keep(feeds)
-    with store.transaction():
-        for feed in feeds:
-            values = [feed.domain, *(_value(feed, name) for name in ADDRESSES)]
-            store.fetch(
-                "UPDATE state.feed SET domain = ?, url = ?, validated_by = ?, moved_to = ?"
-                " WHERE key = ?",
-                [*values, feed.key],
-            )
-        store.connection.execute("DROP TABLE IF EXISTS state.feed_secret")
-    store.connection.execute("CHECKPOINT")
 
 
 # -- Rows ----------------------------------------------------------------------------------

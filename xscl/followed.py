@@ -62,7 +62,7 @@ class Feeds:
         self._writing = _WRITING.setdefault(engine, threading.RLock())
         try:
             self._secrets = _secrets_of(engine, self._store)
-            create_tables(self._store, self._secrets)
+            create_tables(self._store)
             if spool is not None and spool.is_dir():
                 self._catch_up(Spool(spool, read_only=True))
         except BaseException:

@@ -32,7 +32,7 @@ from xscl.database import FILE, THREADS, connect
 from xscl.durable import copy_durably
 from xscl.errors import StoreError
 from xscl.mark import Seen
-from xscl.migrations import COUNTED, COUNTS_FROM, OLDEST, VERSION, migrate
+from xscl.migrations import current_version, is_readable, migrate
 from xscl.storeerrors import BackupError, StoreClosed, StoreDamaged, StoreInUse, WrongVersion, told
 from xscl.storefile import Part, StoreFile, new_id
 
@@ -82,12 +82,28 @@ CREATE TABLE state.secret_address(
     hash BLOB, id VARCHAR, subscription VARCHAR, label VARCHAR, created BIGINT);
 """
 
+_COUNTED = """
+CREATE SCHEMA mark;
+CREATE SEQUENCE mark.commits;
+CREATE TABLE mark.store(id VARCHAR);
+"""
+"""What the file beside the store is compared with (`xscl.mark`).
+
+The count is a sequence, because concurrent transactions would conflict over a row; it is taken
+right before the commit, in the order of commits.  All of it is apart from `state`, which says what
+was pushed, not when.
+"""
+
 _FIRST_ROWS = f"""
 INSERT INTO state.progress VALUES (0, -1, {-INFINITE >> 1}, 1, 0, 0, 0, 0, 0, 0);
-INSERT INTO state.meta VALUES ('version', {VERSION});
+INSERT INTO state.meta VALUES ('version', {current_version()});
 """
 
 _COUNT = "SELECT nextval('mark.commits')"
+_SEEN = (
+    "SELECT id, (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
+    " FROM mark.store"
+)
 
 READ_WHOLE = 1 << 26
 """Bytes of a database up to which opening it reads the texts, too."""
@@ -143,22 +159,21 @@ class Store:
             if not accept:
                 file.compare(seen, None)
             self._create(new_id() if seen is None else seen.store)
-            found = VERSION
-        now = self.seen() if found >= COUNTS_FROM else None
+            found = current_version()
+        now = self.seen()
         if not accept:
             file.compare(seen, now)
-        if found < VERSION:
+        if found < current_version():
             kept = self._keep_old(file.path, found) if keep_old else None
             self._upgrade(found, kept)
             now = self.seen()
-        assert now is not None
         file.follow(seen, now)
         self.connection.execute("PRAGMA enable_checkpoint_on_shutdown")
 
     def _create(self, store: str) -> None:
         """Make the tables of a store with an id."""
         with self.transaction():
-            self.connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS + COUNTED)
+            self.connection.execute(SCHEMA + registry.SCHEMA + _FIRST_ROWS + _COUNTED)
             self.fetch("INSERT INTO mark.store VALUES (?)", [store])
             self.fetch(_COUNT)
 
@@ -166,8 +181,7 @@ class Store:
         if ("state", "meta") not in [table[:2] for table in tables]:
             raise StoreDamaged(path, "it is a database of something else")
         found = self.meta("version")
-        if not OLDEST <= found <= VERSION:
-            raise WrongVersion(path, found, OLDEST, VERSION)
+        _expect_readable(path, found)
         return found
 
     def _read_all(self, path: Path, tables: Sequence[_Table]) -> None:
@@ -205,7 +219,7 @@ class Store:
         if kept is not None:
             _log.warning(
                 "the store %s is of version %d now; what it was, version %d, is kept in %s",
-                *(self.path, VERSION, found, kept),
+                *(self.path, current_version(), found, kept),
             )
 
     @property
@@ -215,10 +229,7 @@ class Store:
 
     def seen(self) -> Seen:
         """Return which store this is, and how many commits were made."""
-        ((store, commits),) = self.fetch(
-            "SELECT id, (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
-            " FROM mark.store"
-        )
+        ((store, commits),) = self.fetch(_SEEN)
         return Seen(store, int(commits))
 
     # -- Changing --------------------------------------------------------------------------
@@ -461,23 +472,29 @@ def _reading(tables: Iterable[_Table], size: int) -> str:
     )
 
 
+def _expect_readable(path: Path, version: int) -> None:
+    """Raise WrongVersion unless this release reads stores of a version."""
+    if not is_readable(version):
+        raise WrongVersion(path, version)
+
+
 def inspect(path: Path) -> tuple[int, Seen]:
     """Return the version of a database and how far it has come, after reading all of it.
 
-    Writes nothing.  Raises StoreError if it cannot be read.  Nobody may have it open.
+    Writes nothing.  Raises WrongVersion for a store of another release, and another StoreError if
+    it cannot be read.  Nobody may have it open.
     """
     quoted = str(path).replace("'", "''")
     with closing(duckdb.connect(":memory:")) as connection:
         try:
             connection.execute(f"ATTACH '{quoted}' AS {FILE} (READ_ONLY); USE {FILE}")
-            found = connection.execute(
-                "SELECT (SELECT value FROM state.meta WHERE key = 'version'), id,"
-                " (SELECT last_value FROM duckdb_sequences() WHERE schema_name = 'mark')"
-                " FROM mark.store"
+            ((version,),) = connection.execute(
+                "SELECT value FROM state.meta WHERE key = 'version'"
             ).fetchall()
+            _expect_readable(path, version)
+            ((store, commits),) = connection.execute(_SEEN).fetchall()
             tables = connection.execute(_TABLES).fetchall()
             connection.execute(_reading(tables, path.stat().st_size)).fetchall()
         except duckdb.Error as error:
             raise told(path, error) from error
-    ((version, store, commits),) = found
     return int(version), Seen(store, int(commits))

@@ -4,7 +4,7 @@ StoreError             the state of an engine cannot be opened or read
 ├── StoreInUse         another process, or another engine of this one, has it
 ├── StoreDamaged       a file does not hold what was written to it
 ├── StoreWentBack      it lacks what it had, or it is another one than before
-├── WrongVersion       another release wrote it
+├── WrongVersion       a later release or a development version wrote it
 ├── StoreClosed        its engine was closed
 └── BackupError        a backup cannot be made, is damaged, or does not fit
 """
@@ -15,9 +15,17 @@ import shlex
 from pathlib import Path
 
 from xscl.errors import StoreError
+from xscl.migrations import DEVELOPMENT, current_version
 
 DATABASE = "state.duckdb"
 """The name of the database in a data directory and in a backup."""
+
+EXPORTING = (
+    'with that version, \'xscl sql "SELECT name, query, updates FROM subscriptions" --format csv'
+    " --output subscriptions.csv' exports its subscriptions and 'xscl feeds export feeds.opml' its"
+    " feeds, without headers and stream names; 'xscl import' and 'xscl feeds import' read the files"
+)
+"""The way from a development version's data to a store of this release."""
 
 _DAMAGE = (
     "Corrupt",
@@ -85,17 +93,22 @@ class StoreWentBack(StoreError):
 
 
 class WrongVersion(StoreError):
-    """Another release wrote the store, a later one or one too old."""
+    """A later release or a development version wrote the store."""
 
     code = "store_version"
 
-    def __init__(self, path: Path | None, found: int, oldest: int, newest: int) -> None:
-        release = "it, or a later one" if found > newest else "it"
-        super().__init__(
-            f"the store {path} has version {found}, this program reads versions"
-            f" {oldest} to {newest}",
-            hint=f"install the release that wrote {release}",
-        )
+    def __init__(self, path: Path, found: int) -> None:
+        if found in DEVELOPMENT:
+            super().__init__(
+                f"the store {path} was written by a development version (schema {found})",
+                hint=EXPORTING,
+            )
+        else:
+            super().__init__(
+                f"the store {path} has version {found}, this program reads version"
+                f" {current_version()}",
+                hint="install the release that wrote it, or a later one",
+            )
 
 
 class StoreClosed(StoreError):

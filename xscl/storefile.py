@@ -5,7 +5,7 @@
     state.duckdb.mark   how far it had come (`xscl.mark`)
     state.duckdb.lock   who has it (`xscl.claim`)
     state.duckdb.image  what stage 1 was asked for (`xscl.xpath.image`); it may be deleted
-    state.duckdb.v2     what it was before it was brought to a later version
+    state.duckdb.v1     the copy of version 1 that a migration to a later version keeps
 
 DuckDB makes a new database where there is none, whatever lies beside it, and
 throws away a log that belongs to no database; so that is looked at before.
@@ -86,7 +86,7 @@ class StoreFile:
     def compare(self, seen: Seen | None, now: Seen | None) -> None:
         """Raise StoreWentBack unless the store is the one that the mark is of, and as far.
 
-        `now` is None for a store that never counted its commits, or holds nothing.
+        `now` is None for a database that holds nothing.
         """
         if seen is None or seen.commits == NEW:
             return

@@ -22,7 +22,6 @@ from feeds.spool import Spool
 from tests.examples import usually
 from xscl import backup as backup_module
 from xscl import migrations
-from xscl import store as store_module
 from xscl.backup import MANIFEST, Backup, back_up, read_backup
 from xscl.followed import Feeds
 from xscl.home import Home
@@ -316,6 +315,10 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "another store": (lambda p: edited(p, store="other"), "not the one that its manifest says"),
     "more commits": (lambda p: edited(p, commits=999), "not the one that its manifest says"),
     "a later release": (lambda p: edited(p, version=99), "made by a later release"),
+    "a development version": (
+        lambda p: edited(p, version=9),
+        r"made by a development version \(schema 9\)",
+    ),
     "a later format": (lambda p: edited(p, format=2), "made by a later release"),
     "a path out of it": (
         lambda p: rewritten(p, renamed("spool/latest", "../../latest")),
@@ -487,11 +490,8 @@ def test_a_backup_of_an_earlier_version(
     def step(run: migrations.Run) -> None:
         run("CREATE TABLE state.later(n INTEGER)")
 
-    steps = (*migrations.STEPS, step)
-    monkeypatch.setattr(store_module, "VERSION", migrations.VERSION + 1)
-    monkeypatch.setattr(
-        store_module, "migrate", lambda run, found: migrations.migrate(run, found, steps)
-    )
+    following = max(migrations.current_version() + 1, migrations.DEVELOPMENT.stop)
+    monkeypatch.setattr(migrations, "STEPS", {**migrations.STEPS, following: step})
     elsewhere = Home(tmp_path / "elsewhere")
     done = restore(backup, elsewhere)
     with xscl.Engine(elsewhere.database) as engine:

@@ -15,7 +15,7 @@ from tests.xscl.commandline import called
 from xscl.engine import Engine
 from xscl.home import Home
 from xscl.mark import mark_path, read_mark
-from xscl.migrations import VERSION
+from xscl.migrations import current_version
 
 TWICE = "S//a->x FOLLOWED BY{x=y, 10 s} S//a->y"
 
@@ -43,7 +43,7 @@ def test_what_a_backup_is_in_json(place: Home, backup: Path) -> None:
     done = called("backup", str(backup), "--json", "--data", str(place.path))
     told = json.loads(done.stdout)
     assert told["file"] == str(backup)
-    assert (told["commits"], told["position"], told["version"]) == (3, 0, VERSION)
+    assert (told["commits"], told["position"], told["version"]) == (3, 0, current_version())
     names = [part["name"] for part in told["parts"]]
     assert names == ["state.duckdb", "spool/000000000001.arrow", "spool/latest"]
     assert backup.stat().st_mode & 0o777 == 0o600

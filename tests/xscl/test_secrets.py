@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import stat
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -152,32 +151,6 @@ def test_a_feed_whose_secret_address_is_lost_is_not_asked_but_says_so(
         place.feeds.remove(polled.feed)
         assert place.follow(url).key == polled.feed.key
         assert [polled.new for polled in place.poll()] == [0]
-
-
-# -- Older stores --------------------------------------------------------------------------
-
-OLD = """
-CREATE TABLE state.feed_secret(key VARCHAR PRIMARY KEY, headers VARCHAR, given_for VARCHAR);
-INSERT INTO state.feed_secret VALUES
-    ('{key}', '[["X-Key", "s3cret4711"]]', 'https://a.example/f?token=t0ken4711&page=1');
-UPDATE state.feed SET url = 'https://a.example/f?token=t0ken4711&page=1',
-    validated_by = 'https://a.example/f?token=t0ken4711&page=1';
-"""
-
-
-def test_the_secrets_of_an_older_store_are_moved_when_it_is_opened(tmp_path: Path) -> None:
-    with Engine(tmp_path / "state.duckdb") as engine:
-        with Feeds(engine) as feeds:
-            feed = feeds.add(ADDRESS, stream="s")
-        with closing(engine.store()) as store:
-            store.connection.execute(OLD.format(key=feed.key))
-    (tmp_path / "secrets.json").unlink()
-    (moved,) = opened(tmp_path)
-    assert (moved.url, moved.headers, moved.given_for) == (ADDRESS, (SECRET,), ADDRESS)
-    assert moved.validated_by == ADDRESS
-    assert opened(tmp_path) == [moved]
-    with Engine(tmp_path / "state.duckdb") as engine:
-        assert "4711" not in everything(engine)
 
 
 # -- Shown nowhere -------------------------------------------------------------------------
