@@ -1,13 +1,15 @@
-"""Where stage 2 joins: small batches in memory, others in the database, on demand all."""
+"""How stage 2 joins: small batches in memory, others in the database; on demand without views."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
 from templates import processor
+from templates.processor import Processor
 
 
 @contextmanager
@@ -16,4 +18,13 @@ def in_database(everything: bool = True) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         if everything:
             patch.setattr(processor, "FEW_ROWS", -1)
+        yield
+
+
+@contextmanager
+def by_algorithm_1(chosen: bool = True) -> Iterator[None]:
+    """Evaluate engines that are opened in the block by Algorithm 1, without views (section 6.4)."""
+    with pytest.MonkeyPatch.context() as patch:
+        if chosen:
+            patch.setattr("xscl.assembly.Processor", partial(Processor, views=False))
         yield

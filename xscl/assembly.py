@@ -72,17 +72,16 @@ class Assembly:
         self,
         path: str | Path | None = None,
         *,
-        views: bool = True,
+        views: bool | None = None,
         retention: Retention | None = None,
         workers: int | None = None,
         kept_memory: int | None = None,
         result_bound: int = RESULTS,
     ) -> None:
-        warn_of_removed(workers=workers)
+        warn_of_removed(views=views, workers=workers)
         self._result_bound = result_bound
         self._kept_memory = a_quarter() if kept_memory is None else kept_memory
         self._store = Store(path)
-        self._views = views
         self._lock = threading.RLock()
         self._close_by = math.inf
         self._pages: Pages | None = None
@@ -112,7 +111,6 @@ class Assembly:
         self._processor = Processor(
             self._store.connection,
             self._registry,
-            views=self._views,
             budget=self._kept_memory,
             lender=self._store.lender,
             most=self._result_bound,

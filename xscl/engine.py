@@ -21,9 +21,8 @@ class Engine(Reading):
 
     With a path everything is kept in that DuckDB file and the next engine
     continues exactly where this one stopped; without one it lives in memory.
-    `views` chooses Algorithm 4 (materialised R_L and R_R) or Algorithm 1.
     `retention` says how long to keep what no query needs: see `retain`.
-    `workers` has no effect: it was the number of processes that shredded shares of large batches.
+    `views` and `workers` have no effect and warn: they were removed.
     `kept_memory` is how many bytes of the state that joins meet are in memory at most: the rest
     is read from the store when it is met.  A quarter of the machine's memory, if not said.
     `result_bound` is how many results an arriving document has with one join at most, the newest

@@ -175,7 +175,7 @@ class Subscribing(Pushing):
 
         And the ids of the documents at which the bound of results stopped it.
         """
-        twin = type(self)(views=self._views, result_bound=self._result_bound)
+        twin = type(self)(result_bound=self._result_bound)
         with self._lock:
             store = self._store.beside()
             for stream in trial.streams:

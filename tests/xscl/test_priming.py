@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from feeds.documents import Document
 from tests.examples import examples
+from tests.joining import by_algorithm_1
 from xscl.engine import Engine
 from xscl.errors import NameTaken, QueryError, XsclError
 
@@ -148,7 +149,7 @@ def test_derived_nodes_of_the_past_have_numbers_of_their_own(
 ) -> None:
     """What a document's derived nodes are numbered by is what was asked for at that moment."""
     first, second = cases
-    with Engine(views=views) as engine:
+    with by_algorithm_1(not views), Engine() as engine:
         engine.subscribe(first, DERIVED % first)
         engine.push(item(1, 1, "Xy"))
         for _ in range(2):

@@ -16,7 +16,7 @@ from templates.columns import Columns
 from templates.processor import Processor
 from templates.viewcache import ViewCache
 from tests.examples import examples
-from tests.joining import in_database
+from tests.joining import by_algorithm_1, in_database
 from tests.oracle import matches
 from tests.strategies import Case, cases
 from tests.xscl.test_engine_properties import run
@@ -124,7 +124,8 @@ def test_algorithm_1() -> None:
     @examples(5, counted=True)
     @given(case=cases(), cuts=CUTS)
     def property_holds(case: Case, cuts: list[bool]) -> None:
-        agrees(case, cuts, seen, partial(Engine, views=False))
+        with by_algorithm_1():
+            agrees(case, cuts, seen)
 
     property_holds()
     enough(seen)
