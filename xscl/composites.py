@@ -186,9 +186,7 @@ class Composites:
         """Write those that got numbers, and return their documents."""
         rows = [(number, *composite) for composite, number in self._numbers.items()]
         if rows:
-            columns = list(zip(*rows, strict=True))
-            arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
-            self._store.insert("state.composite", pa.table(arrays, schema=_SCHEMA))
+            self._store.insert_rows("state.composite", rows)
         documents = {doc for composite in self._numbers for doc in composite.docs}
         self._numbers.clear()
         self._known.clear()
@@ -231,20 +229,3 @@ class Composites:
             "DELETE FROM state.composite WHERE doc NOT IN (SELECT doc FROM state.times"
             " UNION ALL SELECT doc1 FROM state.result UNION ALL SELECT doc2 FROM state.result)"
         )
-
-
-_SCHEMA = pa.schema(
-    [
-        ("doc", pa.int64()),
-        ("docs", pa.list_(pa.int64())),
-        ("nodes", pa.list_(pa.int32())),
-        ("vals", pa.list_(pa.string())),
-        ("start", pa.int64()),
-        ("ts", pa.int64()),
-        ("clock", pa.int64()),
-        ("rank", pa.int64()),
-        ("first", pa.int64()),
-        ("version", pa.int32()),
-        ("bases", pa.list_(pa.int64())),
-    ]
-)

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pyarrow as pa
-
 from xscl.store import Store
 
 
@@ -40,9 +38,7 @@ class CompositeStreams:
 
     def save(self) -> None:
         """Write what is new."""
-        columns = list(zip(*self._new, strict=True)) or [(), ()]
-        arrays = [pa.array(columns[0], pa.int32()), pa.array(columns[1], pa.string())]
-        self._store.insert("state.composite_stream", pa.table(arrays, ["number", "definition"]))
+        self._store.insert_rows("state.composite_stream", self._new)
         self._new.clear()
 
     def release(self, number: int) -> None:

@@ -14,8 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-import pyarrow as pa
-
 from cep_core.extension import Operator
 from templates.result_bound import RESULTS, Cut
 from xscl.documents import LEVELS, Stored
@@ -104,9 +102,7 @@ class Cuts:
         if not self._stored:
             self._store.connection.execute(_CREATE)
             self._stored = True
-        columns = list(zip(*new, strict=True))
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)]
-        self._store.insert(_TABLE, pa.table(arrays, schema=_SCHEMA))
+        self._store.insert_rows(_TABLE, new)
         for qid in {qid for qid, _, _ in new}:
             ids = {**self._ids.get(qid, {}), **{doc: name for q, doc, name in new if q == qid}}
             if len(ids) > 2 * KEPT:
@@ -135,9 +131,6 @@ class Cuts:
         for qid in qids:
             docs.update({at: one for at, one in self._ids.get(qid, {}).items() if at >= since})
         return Stopped(len(docs), docs[max(docs)], self._bound, ordered) if docs else None
-
-
-_SCHEMA = pa.schema([("qid", pa.int32()), ("doc", pa.int64()), ("id", pa.string())])
 
 
 def joins_below(operator: Operator) -> frozenset[int]:

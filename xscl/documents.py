@@ -28,7 +28,7 @@ from feeds.xmlparse import parse
 from templates.seen import Seen
 from xscl.errors import DocumentError, StoreError
 from xscl.ledger import Beat
-from xscl.refusing import FARTHEST, REJECTED, Reason, Refusal, rejected, sound
+from xscl.refusing import FARTHEST, Reason, Refusal, rejected, sound
 from xscl.store import Store
 from xscl.tree_cache import TreeCache
 from xscl.xpath.arrivals import Arrival, Arrivals
@@ -102,7 +102,8 @@ class Documents:
         if len(arrivals):
             self._arrived.append(arrivals)
             self._arrived_from.append(int(arrivals.docs[0]))
-        self._store.insert("state.document", batch.table(rows, arrivals))
+        columns = batch.columns(rows, arrivals)
+        self._store.insert("state.document", self._store.typed("state.document", columns))
         if refused:
             self._keep_refused(
                 rejected(documents[at], refused[at], int(clocks[at])) for at in sorted(refused)
@@ -248,7 +249,7 @@ class Documents:
             )
         )
         new = [row for key, row in rows.items() if key not in known]
-        self._store.insert("state.rejected", _table(REJECTED, new))
+        self._store.insert_rows("state.rejected", new)
 
     # -- Texts -----------------------------------------------------------------------------
 
@@ -376,8 +377,8 @@ class _Batch:
             {place: self.roots[at] for place, at in enumerate(places) if at in self.roots},
         )
 
-    def table(self, rows: Numbers, arrivals: Arrivals) -> pa.Table:
-        """Return the rows of `state.document` of those that are taken."""
+    def columns(self, rows: Numbers, arrivals: Arrivals) -> tuple[Any, ...]:
+        """Return the columns of `state.document` of those that are taken."""
         ids, given, hashes, history, origins = (
             [column[at] for at in rows.tolist()]
             for column in (
@@ -389,12 +390,10 @@ class _Batch:
             )
         )
         one = arrivals
-        columns = (
+        return (
             *(one.docs, ids, given, one.versions, one.streams, one.ts, one.clocks, one.ranks),
             *(one.bases, one.firsts, hashes, history, origins),
         )
-        arrays = [pa.array(c, field.type) for c, field in zip(columns, _SCHEMA, strict=True)]
-        return pa.table(arrays, schema=_SCHEMA)
 
 
 def _place(origin: Origin) -> tuple[int, int, int, int]:
@@ -406,29 +405,3 @@ def _numbers(names: Collection[str]) -> npt.NDArray[np.uint64]:
     digests = (hashlib.md5(name.encode(), usedforsecurity=False).digest() for name in names)
     numbers = (int.from_bytes(digest[8:], "little") for digest in digests)
     return np.fromiter(numbers, np.uint64, len(names))
-
-
-_SCHEMA = pa.schema(
-    [
-        ("doc", pa.int64()),
-        ("id", pa.string()),
-        ("given", pa.string()),
-        ("version", pa.int32()),
-        ("streams", pa.list_(pa.string())),
-        ("ts", pa.int64()),
-        ("clock", pa.int64()),
-        ("rank", pa.int64()),
-        ("base", pa.int64()),
-        ("first", pa.int64()),
-        ("hash", pa.binary()),
-        ("history", pa.bool_()),
-        ("origin", pa.string()),
-    ]
-)
-
-
-def _table(schema: pa.Schema, rows: Iterable[tuple[object, ...]]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return pa.table(
-        [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)], schema=schema
-    )

@@ -30,23 +30,6 @@ CREATE TABLE IF NOT EXISTS state.feed_item(
 CREATE TABLE IF NOT EXISTS state.feed_spool(segment BIGINT, announced INTEGER);
 """
 
-ITEM = pa.schema(
-    [
-        ("key", pa.string()),
-        ("identity", pa.string()),
-        ("hash", pa.binary()),
-        ("versions", pa.int32()),
-        ("rule", pa.string()),
-        ("skipped", pa.int32()),
-        ("missing_since", pa.int64()),
-        ("first_name", pa.uint64()),
-        ("all_names", pa.uint64()),
-        ("time_from", pa.string()),
-        ("clipped", pa.bool_()),
-        ("written", pa.string()),
-    ]
-)
-
 
 def heard_until(store: Store) -> int | None:
     """Return the time, in ticks, until which all feeds have been heard; None if there are none.

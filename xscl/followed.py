@@ -25,7 +25,7 @@ import pyarrow as pa
 from feeds.spool import Spool
 from xscl.engine import Engine
 from xscl.feed import EVERY, Feed, FeedsError, Headers, feed_key, shown, without_user
-from xscl.feedtables import ITEM, NAMES, POLLED, SELECT, create_tables, feed_of, table
+from xscl.feedtables import NAMES, POLLED, SELECT, create_tables, feed_of, table
 from xscl.news import News, Seen, item_hash
 from xscl.secrets import NAME, Secrets, hidden, secrets_in
 from xscl.store import Store
@@ -287,9 +287,9 @@ class Feeds:
         ]
         if not flat:
             return
-        columns = zip(*flat, strict=True)
-        arrays = [pa.array(c, t) for c, t in zip(columns, ITEM.types, strict=True)]
-        self._store.lend("remembered", pa.table(arrays, schema=ITEM))
+        self._store.lend(
+            "remembered", self._store.typed("state.feed_item", zip(*flat, strict=True))
+        )
         self._store.connection.execute(
             "INSERT INTO state.feed_item BY NAME SELECT * FROM remembered"
             " ON CONFLICT (key, identity) DO UPDATE SET hash = excluded.hash,"

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
-import pyarrow as pa
-
 from feeds.documents import Document, DocumentColumns
 from feeds.errors import MalformedDocument
 from feeds.xmlparse import parse
@@ -21,21 +19,6 @@ FARTHEST = INFINITE >> 1
 Reason: TypeAlias = MalformedDocument | DocumentError
 Refusal: TypeAlias = tuple[Document, Reason]
 """A document that cannot be taken, and why."""
-
-REJECTED = pa.schema(
-    [
-        ("stream", pa.string()),
-        ("id", pa.string()),
-        ("reason", pa.string()),
-        ("line", pa.int32()),
-        ("column", pa.int32()),
-        ("message", pa.string()),
-        ("sha256", pa.string()),
-        ("beginning", pa.binary()),
-        ("clock", pa.int64()),
-    ]
-)
-"""What is recorded."""
 
 _NOTHING = Document("-", "", 0, b"")
 
@@ -67,7 +50,7 @@ def sound(documents: Sequence[Document]) -> tuple[DocumentColumns, dict[int, Rea
 
 
 def rejected(document: Document, error: Reason, clock: int) -> tuple[Any, ...]:
-    """Return what is recorded of a document: a row of `REJECTED`."""
+    """Return what is recorded of a document: a row of `state.rejected`."""
     xml = document.xml if isinstance(document.xml, bytes) else b""
     return (
         _shown(document.streams[0]) if document.streams else None,

@@ -127,6 +127,7 @@ class Store:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._lender: Lender | None = None
         self._statements: dict[str, duckdb.Statement] = {}
+        self._schemas: dict[str, pa.Schema] = {}
         self._file: StoreFile | None = None
         self._own = True
         try:
@@ -294,6 +295,20 @@ class Store:
         """Append the rows of an Arrow table, column by column in the table's order."""
         self.lender.insert(table, rows)
 
+    def insert_rows(self, table: str, rows: Iterable[Sequence[object]]) -> None:
+        """Append rows of Python values, each in the order of the table's columns."""
+        columns = list(zip(*rows, strict=True))
+        if columns:
+            self.insert(table, self.typed(table, columns))
+
+    def typed(self, table: str, columns: Iterable[Any]) -> pa.Table:
+        """Return columns of values as an Arrow table with the names and types of a stored one."""
+        if table not in self._schemas:
+            self._schemas[table] = self.answer(f"FROM {table} LIMIT 0").schema
+        schema = self._schemas[table]
+        arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
+        return pa.table(arrays, schema=schema)
+
     @property
     def lender(self) -> Lender:
         """What is lent on this connection; whoever lends there does it by this."""
@@ -410,7 +425,7 @@ class Store:
         """Return this store for another thread: a connection of its own to the database."""
         other = copy.copy(self)
         other._own = False
-        other._lender, other._statements = None, {}
+        other._lender, other._statements, other._schemas = None, {}, {}
         with self.telling():
             other._connection = self.connection.cursor()
             if self.path is not None:

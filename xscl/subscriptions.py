@@ -15,8 +15,6 @@ from graphlib import TopologicalSorter
 from itertools import islice
 from typing import Any
 
-import pyarrow as pa
-
 from cep_core import Query
 from templates.joingraph import JoinGraph
 from templates.registry import Placed, Registry
@@ -177,7 +175,7 @@ class Subscriptions:
 
     def save(self) -> None:
         """Write what was added since the last time."""
-        self._store.insert("state.subscription", _table(self._new))
+        self._store.insert_rows("state.subscription", map(_row, self._new))
         self._new.clear()
 
     def remove(self, name: str) -> None:
@@ -372,30 +370,8 @@ def _is_control(character: str) -> bool:
     return unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
 
 
-_SCHEMA = pa.schema(
-    [
-        ("number", pa.int32()),
-        ("name", pa.string()),
-        ("query", pa.string()),
-        ("template", pa.int32()),
-        ("qid", pa.int32()),
-        ("outputs", pa.list_(pa.string())),
-        ("places", pa.list_(pa.int32())),
-        ("since", pa.int64()),
-        ("is_distinct", pa.bool_()),
-        ("updates", pa.bool_()),
-        ("publish", pa.string()),
-        ("reads", pa.list_(pa.string())),
-        ("ordered", pa.bool_()),
-        ("language", pa.string()),
-        ("columns", pa.list_(pa.string())),
-        ("events", pa.string()),
-    ]
-)
-
-
 def _row(s: Subscription) -> tuple[object, ...]:
-    """Return a subscription as it is stored, in the order of `_SCHEMA`."""
+    """Return a subscription as it is stored, in the order of `state.subscription`."""
     return (
         s.number,
         s.name,
@@ -413,11 +389,4 @@ def _row(s: Subscription) -> tuple[object, ...]:
         s.language,
         list(s.columns),
         s.events,
-    )
-
-
-def _table(subscriptions: list[Subscription]) -> pa.Table:
-    columns = list(zip(*map(_row, subscriptions), strict=True)) or [()] * len(_SCHEMA)
-    return pa.table(
-        [pa.array(c, f.type) for c, f in zip(columns, _SCHEMA, strict=True)], schema=_SCHEMA
     )

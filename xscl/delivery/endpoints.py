@@ -11,10 +11,7 @@ import secrets as randomness
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any
-
-import pyarrow as pa
+from dataclasses import astuple, dataclass, replace
 
 from feeds.times import SECOND
 from xscl.delivery.confirming import GOOD, TRIES, new_code
@@ -318,8 +315,8 @@ class Endpoints:
                 self._store.fetch(
                     f"DELETE FROM state.{table} WHERE {column} IN (SELECT unnest(?))", [ids]
                 )
-            self._store.insert("state.endpoint", _table(_ENDPOINT, map(_row, changed)))
-            self._store.insert("state.dead_letter", _table(_LETTER, map(_letter_row, letters)))
+            self._store.insert_rows("state.endpoint", map(_row, changed))
+            self._store.insert_rows("state.dead_letter", map(astuple, letters))
 
 
 def _key(id: str) -> str:
@@ -327,45 +324,7 @@ def _key(id: str) -> str:
     return f"endpoint:{id}"
 
 
-_ENDPOINT = pa.schema(
-    [
-        ("id", pa.string()),
-        ("subscription", pa.string()),
-        ("kind", pa.string()),
-        ("config", pa.string()),
-        ("state", pa.string()),
-        ("position", pa.int64()),
-        ("failures", pa.int32()),
-        ("next_try", pa.int64()),
-        ("note", pa.string()),
-        ("created", pa.int64()),
-    ]
-)
-_LETTER = pa.schema(
-    [
-        ("endpoint", pa.string()),
-        ("message", pa.string()),
-        ("position", pa.int64()),
-        ("last", pa.int64()),
-        ("died", pa.int64()),
-        ("attempts", pa.int32()),
-        ("reason", pa.string()),
-        ("next_try", pa.int64()),
-    ]
-)
-
-
 def _row(one: Endpoint) -> tuple[object, ...]:
     way = kind_of(one.way), written(one.way)
     rest = one.state, one.position, one.failures, one.next_try, one.note, one.created
     return (one.id, one.subscription, *way, *rest)
-
-
-def _letter_row(one: Letter) -> tuple[object, ...]:
-    return tuple(getattr(one, field.name) for field in _LETTER)
-
-
-def _table(schema: pa.Schema, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
-    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
-    arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=True)]
-    return pa.table(arrays, schema=schema)
