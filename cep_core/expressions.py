@@ -33,146 +33,135 @@ def is_same(one: object, other: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """An attribute by side and position."""
+class Spanned:
+    """What stands at a place of the query's text; equal ones may stand at different places."""
 
-    side: Side
-    index: int
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class Column(Spanned):
+    """An attribute by side and position."""
+
+    side: Side
+    index: int
+
+
+@dataclass(frozen=True, slots=True)
+class Constant(Spanned):
     """A value that is part of the query's shape; 1, 1.0 and True are three."""
 
     value: str | int | float | bool | None
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Constant) and is_same(self.value, other.value)
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Spanned):
     """The value of a literal of the query's text, by its number; queries of one shape share it."""
 
     index: int
     kind: type
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Duration:
+class Duration(Spanned):
     """DUR: t1 - t0 of a row, or from the first row's t0 to the newcomer's t1; in ticks."""
 
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
-
 
 @dataclass(frozen=True, slots=True)
-class Time:
+class Time(Spanned):
     """When a row begins or ends, in ticks: of the row of a side."""
 
     side: Side
     edge: Literal["begin", "end"]
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Spanned):
     """An attribute that the stream lacks: its atom is false (Hong 2009, section 3.2.1)."""
 
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
-
 
 @dataclass(frozen=True, slots=True)
-class Arithmetic:
+class Arithmetic(Spanned):
     """left op right on numbers; + also joins strings and tuples; / yields a float."""
 
     operator: Literal["+", "-", "*", "/", "%"]
     left: Expression
     right: Expression
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Negative:
+class Negative(Spanned):
     """- operand."""
 
     operand: Expression
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Spanned):
     """A function by name."""
 
     function: str
     arguments: tuple[Expression, ...]
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Items:
+class Items(Spanned):
     """The tuple of what rows hold, and constants; + joins tuples."""
 
     items: tuple[Expression, ...]
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Latest:
+class Latest(Spanned):
     """The last item of a tuple, of a known type; null if it is empty."""
 
     operand: Expression
     kind: type
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class Item(Spanned):
     """One item of a tuple, inside the `Every` that gives it its name."""
 
     name: int
     kind: type
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Spanned):
     """An atom: left op right."""
 
     operator: Comparison
     left: Expression
     right: Expression
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class And:
+class And(Spanned):
     """All of the items."""
 
     items: tuple[Expression, ...]
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Or:
+class Or(Spanned):
     """One of the items."""
 
     items: tuple[Expression, ...]
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Not:
+class Not(Spanned):
     """The complement of the item."""
 
     item: Expression
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Every:
+class Every(Spanned):
     """An atom: the condition holds for all items of some tuples, taken side by side.
 
     ``names`` are those of the `Item`s that stand for them in the condition, which is an atom, too:
@@ -182,7 +171,6 @@ class Every:
     names: tuple[int, ...]
     over: tuple[Expression, ...]
     condition: Expression
-    span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
 Leaf: TypeAlias = Column | Constant | Parameter | Duration | Time | Missing | Item

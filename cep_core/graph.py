@@ -6,10 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from cep_core.mop import MOp, Operator
-from cep_core.operators.negation import Negation
-from cep_core.operators.runs import Runs
-from cep_core.operators.scan import SequenceScan
-from cep_core.operators.state import State
 from cep_core.predicates import Definition, Shape
 from cep_core.text import counted
 
@@ -58,12 +54,10 @@ def indexed(operator: Operator) -> str:
     mop = operator.mop
     if mop is None:
         return ""
-    if isinstance(mop, State | SequenceScan | Runs | Negation):
-        return mop.indexes()
     definition = operator.wanted.definition
     if isinstance(definition, Definition) and mop.kind == "select":
         return _static(definition.shape)
-    return ""
+    return mop.indexes()
 
 
 def _static(shape: Shape) -> str:

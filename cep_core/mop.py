@@ -138,6 +138,10 @@ class MOp(ABC):
         """Keep a row again that was saved, for some of the operators."""
         raise AssertionError(f"{self.label} keeps nothing")
 
+    def indexes(self) -> str:
+        """Return what the indexes of the m-op answer, in words."""
+        return ""
+
     def waiting_ports(self) -> tuple[Port, ...]:
         """Return the ports that rows of monotone streams wait for, by input."""
         return ()

@@ -6,29 +6,12 @@ query of a known shape costs a walk over its steps: no parsing, no compilation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, TypeAlias, assert_never
+from typing import Any, NamedTuple, TypeAlias, assert_never, get_args
 
-from cep_core.algebra import (
-    Absence,
-    Aggregate,
-    Guard,
-    InstanceAggregate,
-    Iterate,
-    Negation,
-    Node,
-    Project,
-    Repeat,
-    Select,
-    SequenceScan,
-    Stream,
-    Successor,
-    Union,
-    Unless,
-    WindowAggregate,
-    WindowJoin,
-)
-from cep_core.algebra import Sequence as SequenceNode
+from cep_core import algebra
+from cep_core.algebra import Node, sources_of
 from cep_core.errors import CepError
 from cep_core.expressions import Column, Constant, Expression
 from cep_core.operators.absence import Expectation
@@ -47,6 +30,11 @@ Reference: TypeAlias = int | str  # an earlier step, or a stream by name
 # these forget parts of what they put out
 _ABSENT = ("instance_aggregate", "window_aggregate", "absence", "unless", "negation")
 _ORDERED = ("sequence", "iterate", "successor", "repeat", "sequence_scan", *_ABSENT)
+
+
+_KINDS = {
+    kind: re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower() for kind in get_args(Node)
+}
 
 
 class Step(NamedTuple):
@@ -84,6 +72,10 @@ def steps_of(
     return writer.steps, writer.nodes, outputs
 
 
+def _nothing(literals: Literals) -> None:
+    """The definition of what has none."""
+
+
 class _Writer:
     def __init__(self, shapes: Shapes, inner: Sequence[Node]) -> None:
         self._shapes = shapes
@@ -101,81 +93,47 @@ class _Writer:
         return reference
 
     def _write(self, node: Node) -> Reference:
+        if isinstance(node, algebra.Stream):
+            return node.name
+        inputs = tuple([self.write(source) for source in sources_of(node)])
+        window, guarded = None, False
         match node:
-            case Stream(name):
-                return name
-            case Select(source, predicate):
-                return self._select(source, predicate, node)
-            case Project(source, columns):
-                below = self.write(source)
-                return self._add("project", (below,), self._columns(columns, False), node)
-            case Union(left, right):
-                inputs = (self.write(left), self.write(right))
-                return self._add("union", inputs, lambda p: None, node)
-            case SequenceNode(left, right, predicate):
-                inputs = (self.write(left), self.write(right))
-                return self._add("sequence", inputs, self._predicate(predicate, True), node)
-            case Iterate(left, right):
-                inputs = (self.write(left), self.write(right))
-                return self._add("iterate", inputs, self._iteration(node), node)
-            case InstanceAggregate(source, group_by, aggregates):
-                below = self.write(source)
-                define = self._aggregation(group_by, aggregates, None)
-                return self._add("instance_aggregate", (below,), define, node)
-            case WindowAggregate(source, group_by, aggregates, window):
-                below = self.write(source)
-                define = self._aggregation(group_by, aggregates, self._window(window, 1))
-                return self._add("window_aggregate", (below,), define, node)
-            case WindowJoin(left, right, predicate, window):
-                inputs = (self.write(left), self.write(right))
-                define = self._predicate(predicate, True)
-                reach = self._window(window, 0)
-                return self._add("window_join", inputs, define, node, reach)
-            case Absence(left, right):
-                inputs = (self.write(left), self.write(right))
-                return self._add("absence", inputs, self._expectation(node), node)
-            case Successor(left, right, guards=guards):
-                sides = (self.write(left), self.write(right), *self._guarding(guards))
-                define = self._succession(node)
-                return self._add("successor", sides, define, node, guarded=bool(guards))
-            case Repeat(left, right, guards=guards):
-                sides = (self.write(left), self.write(right), *self._guarding(guards))
-                define = self._repetition(node)
-                return self._add("repeat", sides, define, node, guarded=bool(guards))
-            case Unless(left, right, predicate):
-                inputs = (self.write(left), self.write(right))
-                return self._add("unless", inputs, self._predicate(predicate, True), node)
-            case SequenceScan(sources):
-                scanned = tuple([self.write(source) for source in sources])
-                return self._add(
-                    "sequence_scan", scanned, self._scan(node), node, self._reach(node)
-                )
-            case Negation(source, sources):
-                asked = (self.write(source), *[self.write(one) for one in sources])
-                return self._add("negation", asked, self._without(node), node)
+            case algebra.Select(_, predicate):
+                define: Define = self._predicate(predicate, False)
+                if self._shapes.of(predicate, False)[0].always:
+                    return inputs[0]
+            case algebra.Project(_, columns):
+                define = self._columns(columns, False)
+            case algebra.Union():
+                define = _nothing
+            case algebra.Sequence() | algebra.Unless():
+                define = self._predicate(node.predicate, True)
+            case algebra.Iterate():
+                define = self._iteration(node)
+            case algebra.InstanceAggregate():
+                define = self._aggregation(node, _nothing)
+            case algebra.WindowAggregate():
+                define = self._aggregation(node, self._window(node.window, 1))
+            case algebra.WindowJoin():
+                define = self._predicate(node.predicate, True)
+                window = self._window(node.window, 0)
+            case algebra.Absence():
+                define = self._expectation(node)
+            case algebra.Successor():
+                define, guarded = self._succession(node), bool(node.guards)
+            case algebra.Repeat():
+                define, guarded = self._repetition(node), bool(node.guards)
+            case algebra.SequenceScan():
+                define, window = self._scan(node), self._reach(node)
+            case algebra.Negation():
+                define = self._without(node)
             case _:
                 assert_never(node)
-
-    def _add(
-        self,
-        kind: str,
-        inputs: tuple[Reference, ...],
-        define: Define,
-        node: Node,
-        window: Callable[[Literals], int] | None = None,
-        *,
-        guarded: bool = False,
-    ) -> int:
-        self.steps.append(Step(kind, inputs, define, len(node.schema), window, guarded))
+        self.steps.append(
+            Step(_KINDS[type(node)], inputs, define, len(node.schema), window, guarded)
+        )
         self.nodes.append(node)
         return len(self.steps) - 1
-
-    def _select(self, source: Node, predicate: Expression, node: Select) -> Reference:
-        below = self.write(source)
-        shape, constants = self._shapes.of(predicate, False)
-        if shape.always:
-            return below
-        return self._add("select", (below,), lambda p: Definition(shape, constants(p)), node)
 
     def _predicate(self, node: Expression, binary: bool) -> Callable[[Literals], Definition]:
         shape, constants = self._shapes.of(node, binary)
@@ -185,7 +143,7 @@ class _Writer:
         shape, constants = self._shapes.columns(nodes, binary)
         return lambda p: Columns(shape, constants(p))
 
-    def _iteration(self, node: Iterate) -> Define:
+    def _iteration(self, node: algebra.Iterate) -> Define:
         width, right = len(node.left.schema), node.right.schema
         first: list[Expression] = [Column(2, i) for i in range(width)]
         first += [Constant(None) if i is None else Column(2, i) for i in node.initial]
@@ -198,10 +156,10 @@ class _Writer:
 
     def _aggregation(
         self,
-        group_by: tuple[int, ...],
-        aggregates: tuple[Aggregate, ...],
-        window: Callable[[Literals], int] | None,
+        node: algebra.InstanceAggregate | algebra.WindowAggregate,
+        window: Callable[[Literals], int | None],
     ) -> Define:
+        group_by, aggregates = node.group_by, node.aggregates
         inputs: list[Expression] = []
         for one in aggregates:
             argument = one.argument if one.argument is not None else Constant(None)
@@ -209,43 +167,40 @@ class _Writer:
         columns = self._columns(inputs, False)
         functions = tuple(one.function for one in aggregates)
         counts = tuple(one.function == "COUNT" and one.argument is None for one in aggregates)
-        return lambda p: Aggregation(
-            group_by, functions, counts, columns(p), None if window is None else window(p)
-        )
+        return lambda p: Aggregation(group_by, functions, counts, columns(p), window(p))
 
-    def _expectation(self, node: Absence) -> Define:
+    def _expectation(self, node: algebra.Absence) -> Define:
         filter, window = self._predicate(node.predicate, True), self._window(node.window, 1)
         otherwise, moment = node.otherwise, node.moment
         return lambda p: Expectation(filter(p), window(p), otherwise, moment)
 
-    def _guarding(self, guards: Sequence[Guard]) -> tuple[Reference, ...]:
-        return tuple([self.write(guard.source) for guard in guards])
-
-    def _guards(self, guards: Sequence[Guard]) -> Callable[[Literals], tuple[Definition, ...]]:
+    def _guards(
+        self, guards: Sequence[algebra.Guard]
+    ) -> Callable[[Literals], tuple[Definition, ...]]:
         found = [self._predicate(guard.predicate, True) for guard in guards]
         return lambda p: tuple([one(p) for one in found])
 
     def _rank(self, rank: Expression | None) -> Callable[[Literals], Columns | None]:
-        return self._columns([rank], False) if rank is not None else lambda p: None
+        return self._columns([rank], False) if rank is not None else _nothing
 
-    def _succession(self, node: Successor) -> Define:
+    def _succession(self, node: algebra.Successor) -> Define:
         filter, guards = self._predicate(node.predicate, True), self._guards(node.guards)
         rank = self._rank(node.rank)
-        result = self._result(node) if node.kept else lambda p: None
+        result = self._result(node) if node.kept else _nothing
         return lambda p: Succession(filter(p), rank(p), result(p), guards(p))
 
-    def _result(self, node: Successor) -> Callable[[Literals], Columns | None]:
+    def _result(self, node: algebra.Successor) -> Callable[[Literals], Columns | None]:
         sides: list[Expression] = [Column(1, i) for i in range(len(node.left.schema))]
         sides += [Column(2, i) for i in range(len(node.right.schema))]
         return self._columns([*sides, *node.kept], True)
 
-    def _repetition(self, node: Repeat) -> Define:
+    def _repetition(self, node: algebra.Repeat) -> Define:
         filter, rebind = self._predicate(node.filter, True), self._predicate(node.rebind, True)
         rank, guards = self._rank(node.rank), self._guards(node.guards)
         columns = self._columns(node.columns, True)
         return lambda p: Repetition(filter(p), rebind(p), rank(p), columns(p), guards(p))
 
-    def _scan(self, node: SequenceScan) -> Define:
+    def _scan(self, node: algebra.SequenceScan) -> Define:
         bare, found = without_constants(node.predicate)
         conjuncts = tuple(conjuncts_of(bare))
         outputs = len(node.schema)
@@ -254,7 +209,7 @@ class _Writer:
         constants = self._shapes.constants(found)
         return lambda p: Scan(pattern, constants(p))
 
-    def _without(self, node: Negation) -> Define:
+    def _without(self, node: algebra.Negation) -> Define:
         negatives = [
             (self._predicate(one.predicate, True), one.after, one.before) for one in node.negatives
         ]
@@ -265,7 +220,7 @@ class _Writer:
             window(p),
         )
 
-    def _reach(self, node: SequenceScan | Negation) -> Callable[[Literals], int]:
+    def _reach(self, node: algebra.SequenceScan | algebra.Negation) -> Callable[[Literals], int]:
         if node.window is None:
             return lambda p: END
         return self._window(node.window, 1)

@@ -6,29 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from cep_core.algebra import (
-    Absence,
-    Aggregate,
-    Guard,
-    InstanceAggregate,
-    Iterate,
-    Negation,
-    NegativeComponent,
-    Node,
-    Part,
-    Project,
-    Repeat,
-    Select,
-    SequenceScan,
-    Stream,
-    Successor,
-    Union,
-    Unless,
-    WindowAggregate,
-    WindowJoin,
-    streams_of,
-)
-from cep_core.algebra import Sequence as SequenceNode
+from cep_core import algebra
+from cep_core.algebra import Node, streams_of
 from cep_core.events import written
 from cep_core.expressions import (
     FALSE,
@@ -160,48 +139,48 @@ class Words:
 def operator_in_words(node: Node, said: Said) -> str:
     """Return an operator of the algebra on one line, without its inputs."""
     match node:
-        case Stream(name):
+        case algebra.Stream(name):
             return name
-        case Select(source, predicate):
+        case algebra.Select(source, predicate):
             return f"FILTER{{{_unary(source, said)(predicate)}}}"
-        case Project(source, columns, schema):
+        case algebra.Project(source, columns, schema):
             say = _unary(source, said)
             pairs = zip(schema.names, map(say, columns), strict=True)
             return "SELECT " + ", ".join(
                 name if name == text else f"{text} AS {name}" for name, text in pairs
             )
-        case Union():
+        case algebra.Union():
             return "UNION"
-        case SequenceNode(left, right, predicate):
+        case algebra.Sequence(left, right, predicate):
             return f"NEXT{{{_binary(left, right, said)(predicate)}}}"
-        case Iterate():
+        case algebra.Iterate():
             return _iterate(node, said)
-        case InstanceAggregate(source, group_by, aggregates, schema):
+        case algebra.InstanceAggregate(source, group_by, aggregates, schema):
             return f"{_aggregates(source, group_by, aggregates, said)} AT INSTANT"
-        case WindowAggregate(source, group_by, aggregates, window, schema):
+        case algebra.WindowAggregate(source, group_by, aggregates, window, schema):
             duration = _unary(source, said).duration(window)
             return f"{_aggregates(source, group_by, aggregates, said)} WINDOW {duration}"
-        case WindowJoin(left, right, predicate, window):
+        case algebra.WindowJoin(left, right, predicate, window):
             say = _binary(left, right, said)
             return f"JOIN{{{say(predicate)}, {say.duration(window)}}}"
-        case Absence(left, right, predicate, window, otherwise):
+        case algebra.Absence(left, right, predicate, window, otherwise):
             say = _binary(left, right, said)
             if node.moment:
                 ends = "" if predicate == FALSE else " " + _braced("\\", say(predicate))
                 return f"@{{{say.duration(window)}}}{ends}"
             condition = f"{{{say(predicate)}, {say.duration(window)}}}"
             return f"FOLLOWED BY{condition} ELSE" if otherwise else f"NOT FOLLOWED BY{condition}"
-        case Successor(left, right, predicate, guards=guards):
+        case algebra.Successor(left, right, predicate, guards=guards):
             condition = _binary(left, right, said)(predicate)
             return f"{_braced(';', condition)}{_guards(left, guards, said)}"
-        case Repeat(left, right, filter, rebind, guards=guards):
+        case algebra.Repeat(left, right, filter, rebind, guards=guards):
             say = _binary(left, right, said)
             return f"+{{{say(filter)}, {say(rebind)}}}{_guards(left, guards, said)}"
-        case Unless(left, right, predicate):
+        case algebra.Unless(left, right, predicate):
             return _braced("\\", _binary(left, right, said)(predicate))
-        case SequenceScan():
+        case algebra.SequenceScan():
             return _scan(node, said)
-        case Negation(source, inputs, negatives):
+        case algebra.Negation(source, inputs, negatives):
             found = zip(inputs, negatives, strict=True)
             return "WITHOUT " + ", ".join(_negative(source, *one, said) for one in found)
         case _:
@@ -212,7 +191,7 @@ def _braced(operator: str, condition: str) -> str:
     return f"{operator}{{{condition}}}"
 
 
-def _guards(left: Node, guards: Sequence[Guard], said: Said) -> str:
+def _guards(left: Node, guards: Sequence[algebra.Guard], said: Said) -> str:
     """Return what ends a detection, after the operator."""
     texts = [_binary(left, one.source, said)(one.predicate) for one in guards]
     return "".join([" " + _braced("\\", text) for text in texts])
@@ -226,7 +205,7 @@ _STRATEGIES = {
 }
 
 
-def part_in_words(part: Part, node: SequenceScan) -> str:
+def part_in_words(part: algebra.Part, node: algebra.SequenceScan) -> str:
     """Return a part of a sequence, whose components are numbered from 1."""
     name, number = "", part.component + 1
     if part.index is not None:
@@ -249,7 +228,7 @@ def part_in_words(part: Part, node: SequenceScan) -> str:
             return f"{role}({run}{'.' if name else ''}{name})"
 
 
-def _scan(node: SequenceScan, said: Said) -> str:
+def _scan(node: algebra.SequenceScan, said: Said) -> str:
     names = [part_in_words(part, node) for part in node.parts]
     say = Words(said, (), names, False)
     inputs = [
@@ -267,7 +246,7 @@ def read_in_words(node: Node) -> str:
     return names[0] if len(names) == 1 else f"ANY({', '.join(names)})"
 
 
-def _negative(source: Node, input: Node, one: NegativeComponent, said: Said) -> str:
+def _negative(source: Node, input: Node, one: algebra.NegativeComponent, said: Said) -> str:
     names = source.schema.names
     where = [] if one.after is None else [f"after {names[one.after]}"]
     where += [] if one.before is None else [f"before {names[one.before]}"]
@@ -275,7 +254,7 @@ def _negative(source: Node, input: Node, one: NegativeComponent, said: Said) -> 
     return f"{read_in_words(input)}{{{condition}}} {' and '.join(where)}"
 
 
-def _iterate(node: Iterate, said: Said) -> str:
+def _iterate(node: algebra.Iterate, said: Said) -> str:
     later = node.schema.names[len(node.left.schema) :]
     shown = [*(f"$1.{name}" for name in node.left.schema.names), *(f"$.{name}" for name in later)]
     say = Words(said, shown, node.right.schema.names, True)
@@ -286,7 +265,7 @@ def _iterate(node: Iterate, said: Said) -> str:
 
 
 def _aggregates(
-    source: Node, group_by: Sequence[int], aggregates: Sequence[Aggregate], said: Said
+    source: Node, group_by: Sequence[int], aggregates: Sequence[algebra.Aggregate], said: Said
 ) -> str:
     say = _unary(source, said)
     texts = []

@@ -11,28 +11,7 @@ from dataclasses import replace
 from typing import assert_never
 
 from cep_core import algebra, patterns
-from cep_core.algebra import (
-    Absence,
-    Aggregate,
-    Functions,
-    Guard,
-    InstanceAggregate,
-    Iterate,
-    Negation,
-    Node,
-    Project,
-    Repeat,
-    Select,
-    Sequence,
-    SequenceScan,
-    Stream,
-    Successor,
-    Union,
-    Unless,
-    WindowAggregate,
-    WindowJoin,
-    sources_of,
-)
+from cep_core.algebra import Functions, Node, sources_of
 from cep_core.errors import AlgebraError, SchemaFault
 from cep_core.events import Schema, shown
 from cep_core.expressions import Expression, Parameter, require_compilable, walk
@@ -99,54 +78,56 @@ class _Builder:
     def _again(self, node: Node) -> Node:
         functions, names = self._functions, node.schema.names
         match node:
-            case Stream(name):
+            case algebra.Stream(name):
                 if not isinstance(name, str):
                     raise AlgebraError(f"the name of a stream is a str, not {shown(name)}")
                 return node
-            case Select(source, predicate):
+            case algebra.Select(source, predicate):
                 return algebra.select(self.made(source), predicate, functions)
-            case Project(source, columns):
+            case algebra.Project(source, columns):
                 pairs = tuple(zip(names, columns, strict=True))
                 nulls = node.schema.types
                 return algebra.project(self.made(source), pairs, functions, nulls=nulls)
-            case Union(left, right):
+            case algebra.Union(left, right):
                 return algebra.union(self.made(left), self.made(right))
-            case Sequence(left, right, predicate):
+            case algebra.Sequence(left, right, predicate):
                 return algebra.sequence(self.made(left), self.made(right), predicate, functions)
-            case Iterate():
+            case algebra.Iterate():
                 return self._iterate(node)
-            case InstanceAggregate(source, group_by, aggregates):
+            case algebra.InstanceAggregate(source, group_by, aggregates):
                 named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
                 made = algebra.instance_aggregate(self.made(source), group_by, named, functions)
                 return replace(made, schema=Schema(names, made.schema.types))
-            case WindowAggregate(source, group_by, aggregates, window):
+            case algebra.WindowAggregate(source, group_by, aggregates, window):
                 named = tuple(zip(names[len(group_by) :], aggregates, strict=True))
                 sliding = algebra.window_aggregate(
                     self.made(source), group_by, named, window, functions
                 )
                 return replace(sliding, schema=Schema(names, sliding.schema.types))
-            case WindowJoin(left, right, predicate, window):
+            case algebra.WindowJoin(left, right, predicate, window):
                 sides = self.made(left), self.made(right)
                 return algebra.window_join(*sides, predicate, window, functions)
-            case Absence(left, right, predicate, window, otherwise, moment=moment):
+            case algebra.Absence(left, right, predicate, window, otherwise, moment=moment):
                 sides = self.made(left), self.made(right)
                 make = algebra.alternative if otherwise else algebra.absence
                 return replace(make(*sides, predicate, window, functions), moment=moment)
-            case Successor(left, right, predicate, rank, kept, guards):
+            case algebra.Successor(left, right, predicate, rank, kept, guards):
                 also = tuple(zip(names[len(names) - len(kept) :], kept, strict=True))
                 parts = (predicate, rank, also, self._guards(guards), functions)
                 return algebra.successor(self.made(left), self.made(right), *parts, names=names)
-            case Repeat(left, right, filter, rebind, columns, rank, guards):
+            case algebra.Repeat(left, right, filter, rebind, columns, rank, guards):
                 steps = (filter, rebind, columns, rank, self._guards(guards), functions)
                 return algebra.repeat(self.made(left), self.made(right), *steps)
-            case Unless(left, right, predicate):
+            case algebra.Unless(left, right, predicate):
                 return algebra.unless(self.made(left), self.made(right), predicate, functions)
-            case SequenceScan(inputs, components, parts, predicate, window, strategy, partition):
+            case algebra.SequenceScan(
+                inputs, components, parts, predicate, window, strategy, partition
+            ):
                 return patterns.sequence_scan(
                     *([self.made(one) for one in inputs], components, parts, names, predicate),
                     *(window, strategy, partition, functions),
                 )
-            case Negation(source, inputs, negatives, first):
+            case algebra.Negation(source, inputs, negatives, first):
                 sources = [self.made(one) for one in inputs]
                 without = patterns.negation(self.made(source), sources, negatives, first, functions)
                 if without.window != node.window:
@@ -155,10 +136,10 @@ class _Builder:
             case _:
                 assert_never(node)
 
-    def _guards(self, guards: Iterable[Guard]) -> tuple[Guard, ...]:
-        return tuple([Guard(self.made(one.source), one.predicate) for one in guards])
+    def _guards(self, guards: Iterable[algebra.Guard]) -> tuple[algebra.Guard, ...]:
+        return tuple([algebra.Guard(self.made(one.source), one.predicate) for one in guards])
 
-    def _iterate(self, node: Iterate) -> Iterate:
+    def _iterate(self, node: algebra.Iterate) -> algebra.Iterate:
         first = len(node.schema) - len(node.aggregates)
         aggregates = tuple(
             zip(node.schema.names[first:], node.aggregates, node.schema.types[first:], strict=True)
@@ -173,30 +154,30 @@ class _Builder:
 def _expressions(node: Node) -> Iterator[Expression]:
     """Yield the expressions of a node."""
     match node:
-        case Stream() | Union():
+        case algebra.Stream() | algebra.Union():
             return
-        case Select(_, predicate) | Sequence(_, _, predicate):
+        case algebra.Select(_, predicate) | algebra.Sequence(_, _, predicate):
             yield predicate
-        case Project(_, columns):
+        case algebra.Project(_, columns):
             yield from columns
-        case Iterate(_, _, filter, rebind, aggregates):
+        case algebra.Iterate(_, _, filter, rebind, aggregates):
             yield from (filter, rebind, *aggregates)
-        case InstanceAggregate(_, _, functions):
+        case algebra.InstanceAggregate(_, _, functions):
             yield from _arguments(functions)
-        case WindowAggregate(_, _, functions, window):
+        case algebra.WindowAggregate(_, _, functions, window):
             yield from (*_arguments(functions), window)
-        case WindowJoin(_, _, predicate, window) | Absence(_, _, predicate, window):
+        case algebra.WindowJoin(_, _, predicate, window) | algebra.Absence(_, _, predicate, window):
             yield from (predicate, window)
-        case Successor(_, _, predicate, rank, kept, guards):
+        case algebra.Successor(_, _, predicate, rank, kept, guards):
             yield from (predicate, *_ranks(rank), *kept, *(one.predicate for one in guards))
-        case Repeat(_, _, filter, rebind, columns, rank, guards):
+        case algebra.Repeat(_, _, filter, rebind, columns, rank, guards):
             yield from (filter, rebind, *columns, *_ranks(rank))
             yield from (one.predicate for one in guards)
-        case Unless(_, _, predicate):
+        case algebra.Unless(_, _, predicate):
             yield predicate
-        case SequenceScan(predicate=predicate, window=reach):
+        case algebra.SequenceScan(predicate=predicate, window=reach):
             yield from (predicate, *([] if reach is None else [reach]))
-        case Negation(negatives=negatives, window=reach):
+        case algebra.Negation(negatives=negatives, window=reach):
             yield from (one.predicate for one in negatives)
             yield from [] if reach is None else [reach]
         case _:
@@ -207,6 +188,6 @@ def _ranks(rank: Expression | None) -> tuple[Expression, ...]:
     return () if rank is None else (rank,)
 
 
-def _arguments(functions: Iterable[Aggregate]) -> Iterator[Expression]:
+def _arguments(functions: Iterable[algebra.Aggregate]) -> Iterator[Expression]:
     for one in functions:
         yield from (part for part in (one.argument, one.by) if part is not None)

@@ -18,14 +18,7 @@ from typing import Protocol
 
 from cep_core import algebra
 from cep_core.algebra import Node
-from cep_core.errors import (
-    AlgebraError,
-    QueryError,
-    SchemaFault,
-    Span,
-    UnknownStream,
-    near_miss,
-)
+from cep_core.errors import AlgebraError, QueryError, SchemaFault, Span, UnknownStream, near_miss
 from cep_core.events import Schema
 from cep_core.expressions import TRUE, Column, Expression, Function, Parameter, type_of
 from cep_core.languages.aggregates import Calls, Refused
@@ -51,6 +44,19 @@ class Catalog(Protocol):
 
     def rate(self, name: str) -> float | None:
         """Return how many events of a stream come in a second, None if that is not known."""
+
+
+def known_schema(catalog: Catalog, what: str, name: str, span: Span) -> Schema:
+    """Return the schema of a stream; raises AlgebraError if there is no such stream."""
+    schema = catalog.schema(name)
+    if schema is None:
+        raise AlgebraError(
+            f"there is no {what} {name}",
+            hint=near_miss(name, catalog.names()),
+            span=span,
+            kind=UnknownStream,
+        )
+    return schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,11 +303,7 @@ class _Parser:
             hint = "a sub-query stands in parentheses" if reader.is_word("SELECT") else None
             raise reader.expected("a stream, FILTER or '('", hint)
         reader.next()
-        schema = self.catalog.schema(token.text)
-        if schema is None:
-            hint = near_miss(token.text, self.catalog.names())
-            message = f"there is no stream {token.text}"
-            raise AlgebraError(message, hint=hint, span=token.span, kind=UnknownStream)
+        schema = known_schema(self.catalog, "stream", token.text, token.span)
         self.reads[token.text] = None
         return algebra.stream(token.text, schema)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from cep_core.errors import AlgebraError, Span, UnknownName, UnknownStream, near_miss
+from cep_core.errors import AlgebraError, Span, UnknownName, near_miss
 from cep_core.events import Schema
 from cep_core.expressions import (
     And,
@@ -25,7 +25,7 @@ from cep_core.expressions import (
     type_of,
     walk,
 )
-from cep_core.languages.cel import Catalog
+from cep_core.languages.cel import Catalog, known_schema
 from cep_core.languages.eqlplaces import lifted, placed
 from cep_core.languages.formula import Reader, formula
 from cep_core.languages.tokens import Token, lexis
@@ -222,11 +222,7 @@ class Parser:
         if token.kind != "name" or token.word in KEYWORDS:
             raise reader.expected("a stream or '('")
         reader.next()
-        schema = self.catalog.schema(token.text)
-        if schema is None:
-            hint = near_miss(token.text, self.catalog.names())
-            message = f"there is no stream {token.text}"
-            raise AlgebraError(message, hint=hint, span=token.span, kind=UnknownStream)
+        schema = known_schema(self.catalog, "stream", token.text, token.span)
         self.reads[token.text] = None
         self.schemas[token.text] = schema
         name = token

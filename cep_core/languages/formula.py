@@ -162,24 +162,25 @@ class _Formula:
         self._own = own
 
     def disjunction(self) -> Expression:
-        before = self._reader.depth  # the items are beside one another: the deepest counts
-        items, depths = [self._conjunction()], [self._reader.depth]
-        while self._reader.take_word("OR"):
-            self._reader.depth = before
-            items.append(self._conjunction())
-            depths.append(self._reader.depth)
-        self._reader.depth = max(depths)
+        items = self._beside(self._conjunction, lambda: self._reader.take_word("OR"))
         return items[0] if len(items) == 1 else Or(tuple(items), span=items[0].span)
 
     def _conjunction(self) -> Expression:
-        before = self._reader.depth  # the items are beside one another: the deepest counts
-        items, depths = [self._negation()], [self._reader.depth]
-        while self._reader.take_word("AND"):
-            self._reader.depth = before
-            items.append(self._negation())
-            depths.append(self._reader.depth)
-        self._reader.depth = max(depths)
+        items = self._beside(self._negation, lambda: self._reader.take_word("AND"))
         return items[0] if len(items) == 1 else And(tuple(items), span=items[0].span)
+
+    def _beside(
+        self, read: Callable[[], Expression], goes_on: Callable[[], bool]
+    ) -> list[Expression]:
+        """Read expressions that are beside one another, not nested: the deepest counts."""
+        reader = self._reader
+        before = deepest = reader.depth
+        items = [read()]
+        while goes_on():
+            deepest, reader.depth = max(deepest, reader.depth), before
+            items.append(read())
+        reader.depth = max(deepest, reader.depth)
+        return items
 
     def _negation(self) -> Expression:
         token = self._reader.token
@@ -280,14 +281,7 @@ class _Formula:
     def _arguments(self) -> list[Expression]:
         if self._reader.is_sign(")"):
             return []
-        before = self._reader.depth
-        arguments, depths = [self.disjunction()], [self._reader.depth]
-        while self._reader.take_sign(","):
-            self._reader.depth = before
-            arguments.append(self.disjunction())
-            depths.append(self._reader.depth)
-        self._reader.depth = max(depths)
-        return arguments
+        return self._beside(self.disjunction, lambda: self._reader.take_sign(","))
 
 
 _NOT_NAMES = ("AND", "OR", "AS", "FROM", "SELECT", "PUBLISH", "NEXT", "FOLD", "JOIN", "UNION")

@@ -35,7 +35,6 @@ from cep_core.errors import (
     SchemaFault,
     Span,
     UnknownName,
-    UnknownStream,
     near_miss,
 )
 from cep_core.expressions import (
@@ -48,7 +47,7 @@ from cep_core.expressions import (
     Parameter,
     walk,
 )
-from cep_core.languages.cel import Catalog, Prepared
+from cep_core.languages.cel import Catalog, Prepared, known_schema
 from cep_core.languages.formula import Reader, formula
 from cep_core.languages.saselowering import Item, Lowering
 from cep_core.languages.sasescope import (
@@ -209,14 +208,7 @@ class _Parser:
             reader.next()
             part = reader.next()
             text, end = f"{text}_{part.text}", part.end
-        schema = self.catalog.schema(text)
-        if schema is None:
-            raise AlgebraError(
-                f"there is no event type {text}",
-                hint=near_miss(text, self.catalog.names()),
-                span=Span(token.start, end),
-                kind=UnknownStream,
-            )
+        schema = known_schema(self.catalog, "event type", text, Span(token.start, end))
         self.reads[text] = None
         return algebra.stream(text, schema)
 

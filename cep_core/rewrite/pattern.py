@@ -10,11 +10,10 @@ the pattern becomes algebra, because rewriting changes where a value stands.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, assert_never
 
-from cep_core.errors import Span
-from cep_core.expressions import Column, Expression, walk
+from cep_core.expressions import Column, Expression, Spanned, walk
 
 Kind: TypeAlias = Literal["field", "prev", "all", "items", "begin", "end"]
 
@@ -55,63 +54,57 @@ Conditions: TypeAlias = tuple[Condition, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Source(Spanned):
     """The events of a stream, by an alias."""
 
     stream: str
     alias: str
     filters: Conditions = ()
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Next:
+class Next(Spanned):
     """E1;E2: each E1 with the next E2 after it."""
 
     left: Pattern
     right: Pattern
     filters: Conditions = ()
     tests: Conditions = ()
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Either:
+class Either(Spanned):
     """E1|E2: both."""
 
     left: Pattern
     right: Pattern
     tests: Conditions = ()
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Plus:
+class Plus(Spanned):
     """E+: one or more E, one after the other."""
 
     inner: Pattern
     filters: Conditions = ()
     tests: Conditions = ()
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Except:
+class Except(Spanned):
     r"""E1\E2: E1, unless E2 comes while it is detected."""
 
     inner: Pattern
     other: Pattern
     tests: Conditions = ()
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class After:
+class After(Spanned):
     """E@time: so long after E."""
 
     inner: Pattern
     time: Expression
-    span: Span | None = field(default=None, compare=False, repr=False)
 
 
 Pattern: TypeAlias = Source | Next | Either | Plus | Except | After
