@@ -44,7 +44,6 @@ os.environ.setdefault("XSCL_PORT", "0")  # services of tests that run beside one
 TOGETHER = {
     "the Spark session": ("/test_pipeline.py::", "through_spark"),
     "the wheel": ("/test_install.py::", "/test_project.py::test_wheel"),
-    "the demonstration": ("/test_demo.py::",),
     "cases of the whole language": ("/whole/test_oracle.py::",),
     "cases of joins": (
         "::test_each_feature_occurred_in_a_match",

@@ -21,6 +21,7 @@ from typing import TypeAlias
 import pytest
 
 from tests.environments import Environment, empty, linked, linked_names, unpacked
+from tests.examples import usually
 from tests.foreign import write_foreign_packages
 from tests.project import ROOT
 from tests.test_readme import EXAMPLES
@@ -64,7 +65,7 @@ def of_extras(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> OfExtras
     return made
 
 
-@pytest.fixture(params=EXTRAS, ids=NAMES)
+@pytest.fixture(params=usually(EXTRAS, (), EXTRAS[-1]), ids=NAMES)
 def installed(request: pytest.FixtureRequest, of_extras: OfExtras) -> Environment:
     """The environment of each set of extras."""
     return of_extras(request.param)
@@ -148,7 +149,7 @@ def test_both_ways_to_call_it(bare: Environment, folder: Path, way: tuple[str, .
     assert found["documents"] == ["book.xml", "blog.xml"]
 
 
-@pytest.mark.parametrize("extras", WITHOUT_SERVICE, ids=",".join)
+@pytest.mark.parametrize("extras", usually(WITHOUT_SERVICE, ()), ids=",".join)
 @pytest.mark.parametrize("command", [["serve"], ["demo"], ["serve", "--no-spark"]], ids=" ".join)
 def test_a_command_names_the_extra_that_it_needs(
     of_extras: OfExtras, folder: Path, extras: tuple[str, ...], command: list[str]

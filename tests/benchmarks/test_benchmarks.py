@@ -29,6 +29,7 @@ def pilot(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mmqjp, "PILOT", 2)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pilot")
 def test_both_sides_of_mmqjp_flat_find_the_same() -> None:
     schema = flat(3)
@@ -37,6 +38,7 @@ def test_both_sides_of_mmqjp_flat_find_the_same() -> None:
     assert measured.matches >= measured.rows > 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("pilot")
 def test_queries_that_join_equal_places_match() -> None:
     schema = flat(3)
@@ -128,7 +130,7 @@ def test_names_of_rss(small: list[Row], tmp_path: Path) -> None:
     assert (tmp_path / "rss.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.parametrize("mix", [*ITEMS, *AUCTIONS])
+@pytest.mark.parametrize("mix", usually([*ITEMS, *AUCTIONS], "mixed", "auction paths"))
 def test_blocks_select_what_xpath_selects(mix: str) -> None:
     workload = stage1.Workload(mix, TINY)
     side = workload.side(120)
@@ -142,7 +144,8 @@ def test_blocks_select_what_xpath_selects(mix: str) -> None:
         assert pattern(parsed) == pattern(block.pair(stage1.STREAM)[1])
 
 
-@pytest.mark.parametrize("mix", usually(ITEMS, "mixed"))
+@pytest.mark.slow
+@pytest.mark.parametrize("mix", ITEMS)
 def test_at_least_ten_blocks_match_an_item_and_idle_ones_none(mix: str) -> None:
     workload = stage1.Workload(mix, TINY)
     assert stage1._warm(stage1.Side(shuffled(workload.mix)), workload.next(40)) >= 10
@@ -198,6 +201,7 @@ def test_names_of_mmqjp_flat(
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_small_batches_beside_many_witnesses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rss, "SMALL", (1, 2))
     monkeypatch.setattr(rss, "TIMES", 3)

@@ -20,6 +20,8 @@ from tests.benchmarks.event_workloads import cayuga as technical
 from tests.benchmarks.sase_workload import Table1, domain_for, events, query, side, warmed
 from tests.examples import usually
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("template", usually(TEMPLATES, "Filter", "LinearDyn"))
 def test_all_modes_of_cayuga_find_the_same(template: Template) -> None:

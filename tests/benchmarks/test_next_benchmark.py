@@ -8,6 +8,8 @@ from tests.benchmarks import next_cep
 from tests.benchmarks.harness import Value
 from tests.benchmarks.next_cep import KINDS, MANY, PLACEMENTS, VARIANTS, Kind
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_rewriting_finds_the_same(kind: Kind) -> None:

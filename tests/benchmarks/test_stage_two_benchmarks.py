@@ -17,6 +17,8 @@ from tests.benchmarks.query_shapes import Kind, Queries, skeletons
 from tests.examples import usually
 from xscl.language.constants import split
 
+pytestmark = pytest.mark.slow
+
 PNG = b"\x89PNG"
 
 

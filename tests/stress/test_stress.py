@@ -6,6 +6,7 @@ import statistics
 
 import pytest
 
+from tests.examples import usually
 from tests.stress.hostile import drill
 from tests.stress.program import run
 from tests.stress.service import PLANTED
@@ -14,8 +15,9 @@ PATIENCE = 50.0
 """Seconds for SIGTERM here, ten times what is promised: other tests run beside."""
 
 
-def test_many_clients_at_once() -> None:
-    report = run(1, 20, stops_within=PATIENCE)
+@pytest.mark.parametrize("seconds", usually([8, 60], 8))
+def test_many_clients_at_once(seconds: int) -> None:
+    report = run(1, seconds, stops_within=PATIENCE)
     assert not report.wrong, report
     assert report.documents > 0
     assert report.matches > 0

@@ -84,11 +84,13 @@ def with_spark(tmp_path_factory: pytest.TempPathFactory) -> subprocess.Completed
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_with_spark(with_spark: subprocess.CompletedProcess[str]) -> None:
     check(with_spark, "spark")
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_spark_runs_without_an_installed_java_and_says_nothing(
     with_spark: subprocess.CompletedProcess[str],

@@ -22,6 +22,7 @@ from lxml import etree
 import xscl
 from feeds.documents import Document
 from feeds.spool import Spool
+from tests.examples import usually
 from tests.xscl.service.conftest import eventually
 from xscl.cli.output import match_row, match_text
 from xscl.cli.printing import MatchPrinter
@@ -63,7 +64,7 @@ SHAPES = {
 }
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", usually(SHAPES, "siblings", "attributes"))
 def test_a_match_of_many_nodes_is_shown_in_linear_work(shape: str) -> None:
     query, before, after = SHAPES[shape]
     text = (before + '<b t="1">v</b>' * NODES + after).encode()
@@ -293,7 +294,7 @@ def test_a_pipe_that_is_closed_ends_printing_only(
 # -- The process ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["text", "json"])
+@pytest.mark.parametrize("form", usually(["text", "json"], "json"))
 def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str) -> None:
     """Documents are consumed, SIGTERM ends the process, and the next one prints the rest."""
     home = Home(tmp_path / "data")

@@ -130,7 +130,7 @@ MANY = 1 << 40
 
 @pytest.mark.parametrize("parts", ["usual", "small"])
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 12))
-@examples(40, counted=True)
+@examples(10, counted=True)
 def test_what_stays_is_first_in_canonical_order(
     parts: str, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
 ) -> None:
@@ -147,7 +147,7 @@ def test_what_stays_is_first_in_canonical_order(
 
 @pytest.mark.parametrize("few", [0, processor.FEW_ROWS])
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 6))
-@examples(5, counted=True)
+@examples(3, counted=True)
 def test_both_evaluators_cut_the_same_also_through_restarts(
     few: int, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
 ) -> None:
@@ -222,7 +222,7 @@ def told(
 
 
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 5))
-@examples(25, counted=True)
+@examples(6, counted=True)
 def test_chains_and_published_results_do_not_depend_on_batches(
     drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
 ) -> None:

@@ -18,8 +18,8 @@ from xscl.pipeline import DirectConsumer
 from xscl.sink import EngineSink
 
 CLIENTS = 8
-EACH = 250
-KEYS = 40
+EACH = 80
+KEYS = 20
 WINDOW = 20_000  # ticks
 NEXT = "S//a[./k->x] NEXT{x = y} S//a[./k->y]"
 SILENCE = f"S//a[./k->x] NOT FOLLOWED BY{{x = y, {WINDOW // 1000} ms}} S//b[./k->y]"

@@ -526,6 +526,7 @@ def test_s4_an_answering_process_has_no_more_than_it_needs(anybody: Asker) -> No
             asked = threads.submit(anybody.post, "SELECT sleep_ms(900)")
             found = None
             while found is None and not asked.done():
+                time.sleep(0.02)
                 children = (child for one in _nurseries() for child in _children(int(one)))
                 found = next(filter(None, map(_opened_by, children)), None)
             assert asked.result().status_code == 200
