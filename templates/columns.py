@@ -8,7 +8,7 @@ with the rows alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,26 @@ import pyarrow as pa
 
 Column: TypeAlias = npt.NDArray[Any]
 Columns: TypeAlias = Mapping[str, Column]
+
+Number = TypeVar("Number", int, npt.NDArray[np.int64])
+
+
+def pack(left: Number, right: Number) -> Number:
+    """Return one number for two below 2^31: of documents, or of pairs of variables.
+
+    ::
+
+        bit  62 ......... 31 30 .......... 0
+             |    left     | |    right    |
+
+    A join on two columns thereby compares one.
+    """
+    return (left << 31) | right
+
+
+def unpack(numbers: Number) -> tuple[Number, Number]:
+    """Return the left and the right half of packed numbers."""
+    return numbers >> 31, numbers & ((1 << 31) - 1)
 
 
 def columns_of(table: pa.Table) -> Columns:
@@ -104,6 +124,13 @@ def steps(*columns: Column) -> Column:
     for column in columns:
         differ[1:] |= column[1:] != column[:-1]
     return np.flatnonzero(differ)
+
+
+def grouped_counts(columns: Columns, *names: str) -> tuple[Columns, Column]:
+    """Return one row of each group that is equal in some columns, sorted by them, and the sizes."""
+    order = np.lexsort([columns[name] for name in reversed(names)])
+    first = steps(*(columns[name][order] for name in names))
+    return chosen(columns, order[first]), np.diff(first, append=len(order))
 
 
 def numbered(first: Column, size: int) -> Column:

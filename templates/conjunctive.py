@@ -17,23 +17,23 @@ from sqlglot import exp
 
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph
 from templates.queries import Base
-from templates.views import Views
+from templates.views import FORWARD, OTHERS, SEVERAL
 
 
-def query_over_views(graph: JoinGraph, r_t: str, views: Views, *, apart: bool) -> str:
+def query_over_views(graph: JoinGraph, r_t: str, *, apart: bool) -> str:
     """Return the SQL that computes R_out of a two-sided template from R_vj.
 
     Columns: qid, doc1, doc2, node1 ... noden (as numbered in the template), wl.
     `apart`: no row of R_T has two value joins that one row of R_vj can satisfy.
     """
     body = _Body(graph)
-    joins = views.several if apart and len(graph.equalities) > 1 else views.joins
+    joins = SEVERAL if apart and len(graph.equalities) > 1 else FORWARD
     for number, edge in enumerate(graph.equalities):
         body.read_value_join(number, joins, edge)
     for index, (_, child) in enumerate(body.pairs):
         if child not in body.keys:
             side = graph.nodes[child].side
-            body.read_pair(index, f"b{index}", views.others, body.documents[side])
+            body.read_pair(index, f"b{index}", OTHERS, body.documents[side])
             body.keys[child] = _column(f"b{index}", "key")
     body.compare([edge for edge in graph.edges if edge.operator != "="])
     body.conditions.append(

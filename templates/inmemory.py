@@ -1,9 +1,8 @@
-"""The same queries as in `templates.conjunctive`, in memory, for few rows.
+"""The same queries as in `templates.conjunctive`, over NumPy columns, for small batches.
 
-A push of a few documents meets a handful of kept rows, and the queries that join
-them in the database are planned for longer than they run.  `Body` is the
-conjunctive query of a template, to be read side by side with the SQL, which
-says the same for any number of rows.
+A push of a few documents meets a handful of kept rows, for which DuckDB takes ten times as long
+(decision 052).  `Body` is the conjunctive query of a template, to be read side by side with the
+SQL, which says the same for any number of rows.
 """
 
 from __future__ import annotations
@@ -12,24 +11,45 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from templates.columns import Column, Columns, Index, chosen, equal_rows, numbered, steps
+from templates.columns import Column, Columns, Index, TooManyRows, chosen, equal_rows
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph
+from templates.members import Members
+from templates.queries import Evaluator
 from templates.relations import OPERATORS
+from templates.views import Views
 
 FOLLOWED_BY = OPERATORS["FOLLOWED BY"]
 
 
-def several(joins: Columns) -> Columns:
-    """Return the rows of R_vj of documents that have joins between at least two pairs of nodes."""
-    if not len(joins["docs"]):
-        return joins
-    order = np.argsort(joins["docs"], kind="stable")
-    starts = steps(joins["docs"][order])
-    differ = np.zeros(len(starts), dtype=bool)
-    for nodes in (joins["node1"][order], joins["node2"][order]):
-        differ |= np.minimum.reduceat(nodes, starts) < np.maximum.reduceat(nodes, starts)
-    rows = order[differ[numbered(starts, len(order))]]
-    return chosen(joins, np.sort(rows))
+class SmallBatch:
+    """The evaluator over NumPy columns.
+
+    A join of more than `columns.MOST` pairs of rows is left to another evaluator.
+    """
+
+    def __init__(self, otherwise: Evaluator) -> None:
+        self.made = 0
+        self._otherwise = otherwise
+
+    def answers(self, members: Members, rows: Columns, views: Views) -> Columns:
+        """Return R_out of a template with two sides over the views of a batch."""
+        joins = views.several if members.several else views.joins
+        bindings = views.joins if views.bindings is None else views.bindings
+        try:
+            found = _answers(members.template.graph, Touched(rows), joins, bindings)
+        except TooManyRows:
+            return self._otherwise.answers(members, rows, views)
+        self.made += len(found["qid"])
+        return found
+
+    def filtered(self, members: Members, rows: Columns, bindings: Columns) -> Columns:
+        """Return R_out of a template with one side over the bindings of a batch."""
+        try:
+            found = _filtered(members.template.graph, Touched(rows), bindings)
+        except TooManyRows:
+            return self._otherwise.filtered(members, rows, bindings)
+        self.made += len(found["qid"])
+        return found
 
 
 class Touched:
@@ -174,7 +194,7 @@ class Body:
         return self._registered.columns[name][self._rows]
 
 
-def answers(graph: JoinGraph, registered: Touched, joins: Columns, others: Columns) -> Columns:
+def _answers(graph: JoinGraph, registered: Touched, joins: Columns, others: Columns) -> Columns:
     """Return R_out of a two-sided template; see `conjunctive.query_over_views`.
 
     `others` are all bindings of the documents that are joined.
@@ -189,7 +209,7 @@ def answers(graph: JoinGraph, registered: Touched, joins: Columns, others: Colum
     return body.answer()
 
 
-def filtered(graph: JoinGraph, registered: Touched, bindings: Columns) -> Columns:
+def _filtered(graph: JoinGraph, registered: Touched, bindings: Columns) -> Columns:
     """Return R_out of a one-sided template over bindings; see `conjunctive.filter_query`."""
     body = Body(graph, registered)
     for index, _ in enumerate(graph.pairs):

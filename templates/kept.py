@@ -35,12 +35,12 @@ from templates.columns import (
     distinct,
     ends,
     numbered,
+    pack,
     spread,
     steps,
     together,
 )
 from templates.runs import Runs
-from templates.views import both
 
 ROW: Mapping[str, npt.DTypeLike] = {"pair": np.int32, "link": np.int32}
 LINK: Mapping[str, npt.DTypeLike] = {
@@ -159,8 +159,8 @@ class Kept:
         which, rows = self._slices(every)
         usable = np.flatnonzero(among(self._rows["pair"][rows], distinct(pairs)))
         which, rows = which[usable], rows[usable]
-        there = Index(both(which, self._rows["pair"][rows].astype(np.int64)))
-        place, found = there.rows(both(np.searchsorted(every, keys), pairs), most=UNBOUNDED)
+        there = Index(pack(which, self._rows["pair"][rows].astype(np.int64)))
+        place, found = there.rows(pack(np.searchsorted(every, keys), pairs), most=UNBOUNDED)
         return place, rows[found]
 
     def of_documents(self, docs: Column) -> Column:

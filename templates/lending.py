@@ -10,6 +10,8 @@ size, so a table of more than `FEW` rows is registered itself.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import duckdb
@@ -22,6 +24,17 @@ FEW_NUMBERS = 8
 """Numbers up to which a query names them; a join with more takes less time to plan."""
 PLANNED_FOR = 16
 """Executions after which a planned statement is planned again."""
+
+
+@contextmanager
+def written_order(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Join in the order in which queries are written."""
+    connection.execute("SET disabled_optimizers = 'join_order'")
+    try:
+        yield
+    finally:
+        with suppress(duckdb.Error):  # in a transaction that has failed; the next one resets it
+            connection.execute("RESET disabled_optimizers")
 
 
 class _Holder:
@@ -38,17 +51,21 @@ class _Holder:
 
 
 class Lender:
-    """The relations that are lent on a connection; it has one lender, as it has each name once."""
+    """The relations that are lent on a connection; it has one lender, as it has each name once.
 
-    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+    Tables of more than `few` rows are registered themselves.
+    """
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection, *, few: int = FEW) -> None:
         self._connection = connection
+        self._few = few
         self._holders: dict[str, _Holder] = {}
         self._executed: dict[str, int] = {}  # how often each planned statement was
         self._parsed: dict[str, duckdb.Statement] = {}  # what executes it
 
     def lend(self, name: str, table: pa.Table) -> None:
         """Let a name stand for the rows of a table from now on."""
-        if table.num_rows > FEW:
+        if table.num_rows > self._few:
             self._holders.pop(name, None)
             self._connection.register(name, table)
             return

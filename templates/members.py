@@ -14,11 +14,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from templates.columns import Column, distinct
+from templates.columns import Column, distinct, pack
 from templates.registered import Registered
 from templates.relations import OPERATORS
 from templates.template import Template
-from templates.views import both
 
 Pairs: TypeAlias = "set[int]"
 Rows: TypeAlias = "Mapping[str, Sequence[int]]"
@@ -113,7 +112,7 @@ class Members:
         ends = [
             (row.pairs[left], row.pairs[right]) for left, right in self.template.graph.value_joins
         ]
-        edges = [both(left, right) for left, right in ends]
+        edges = [pack(left, right) for left, right in ends]
         if edges:
             self.sides[False].remove(tuple(right for _, right in ends), edges)
             self.sides[True].remove(tuple(left for left, _ in ends), edges)
@@ -197,7 +196,7 @@ class Drives:
 
 @dataclass(frozen=True, slots=True)
 class Driving:
-    """The value joins (`both`) that drive the rows of some templates: sorted, distinct `edges`."""
+    """The value joins that drive the rows of some templates: `edges`, packed, sorted, distinct."""
 
     edges: Column
     _members: Sequence[Members]

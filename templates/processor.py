@@ -8,7 +8,6 @@ document can meet.  The caller owns the connection and the transaction.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TypeAlias
@@ -23,35 +22,34 @@ from templates.bounded_answers import BoundedAnswers
 from templates.columns import (
     Column,
     Columns,
-    TooManyRows,
     among,
     chosen,
     columns_of,
     distinct,
     together,
+    unpack,
 )
-from templates.inmemory import Touched, answers, filtered, several
+from templates.inmemory import SmallBatch
 from templates.joingraph import LEFT, RIGHT, JoinGraph
 from templates.leaving import Leaving
-from templates.lending import Lender
+from templates.lending import Lender, written_order
 from templates.members import Members
-from templates.queries import Base, over_base, over_batch, over_views
+from templates.queries import Base, ConjunctiveQueries, Evaluator, arrow_table, over_base
 from templates.registry import Registry, r_t
 from templates.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
 from templates.result_bound import RESULTS, Cut, bounded
 from templates.valuejoins import Dense, HeavyBatch, Pass, times_of
 from templates.values import Hash, Values, keys_of
 from templates.viewcache import ViewCache
-from templates.views import BACKWARD, FORWARD, JOINS, Views, make_several, written_order
+from templates.views import BACKWARD, FORWARD, JOINS, Views
 
-FEW_ROWS = 32_768
-"""Value joins of a batch, and bindings of filters, up to which templates are joined in memory."""
+SMALL_BATCH = 64
+"""Documents that are joined at once up to which NumPy evaluates templates' queries, not DuckDB."""
 
 SHOWN = 100_000
 """Rows of R_vj of one push that can be read afterwards; the evaluation has no such bound."""
 
 Apart: TypeAlias = Callable[[Column, Column], Column]
-_Touched: TypeAlias = "tuple[Members, Columns]"
 
 FOUND = pa.schema(
     [
@@ -73,12 +71,12 @@ class Pushed:
     bindings: pa.Table
     times: pa.Table
     out: Mapping[int, pa.Table]
-    made: Mapping[Views, Sequence[Columns]]
+    made: Mapping[str, Sequence[Columns]]
 
-    def joins(self, views: Views) -> pa.Table:
+    def joins(self, name: str) -> pa.Table:
         """Return R_vj of one pass."""
-        made = self.made.get(views)
-        return _table(together(list(made)), JOINS) if made else _NO_JOINS
+        made = self.made.get(name)
+        return arrow_table(together(list(made)), JOINS) if made else _NO_JOINS
 
 
 class Processor:
@@ -104,12 +102,15 @@ class Processor:
     ) -> None:
         self._budget = budget
         self._bounded = BoundedAnswers(self.ranks, self._bindings_of, most)
+        self._queries = ConjunctiveQueries()
+        self._small_batch = SmallBatch(self._queries)
+        self._evaluator: Evaluator = self._small_batch
         self._connection = connection
         self.lender = Lender(connection) if lender is None else lender
         self._registry = registry
         self._views = views
         self._values = Values(connection, self.lender, hashed)
-        self._made: dict[Views, list[Columns]] = {}  # R_vj of the last push
+        self._made: dict[str, list[Columns]] = {}  # R_vj of the last push
         self._loaded: ViewCache | None = None
         self._leaving: Leaving | None = None  # made when it is next asked for
         connection.execute("RESET disabled_optimizers")  # which a failure may have left set
@@ -138,6 +139,11 @@ class Processor:
         loaded = self._loaded  # another thread may let it go meanwhile
         return 0 if loaded is None else loaded.nbytes
 
+    @property
+    def result_rows(self) -> dict[str, int]:
+        """How many rows of R_out each evaluator has made since the start."""
+        return {"duckdb": self._queries.made, "smallbatch": self._small_batch.made}
+
     def reload(self) -> int:
         """Read what is kept again, after a rollback of the caller's; return how many rows it is."""
         self.lender.forget()
@@ -163,6 +169,8 @@ class Processor:
         self._store(bindings, witnesses.times)
         self.out = {}
         self._bounded.begin()
+        small = witnesses.times.num_rows <= SMALL_BATCH
+        self._evaluator = self._small_batch if small else self._queries
         self._filter(bindings)
         self._made = {}
         if self._views:
@@ -197,8 +205,8 @@ class Processor:
     def show_views(self) -> None:
         """Let readers have R_vj of the last push, of both passes."""
         pushed = self.pushed
-        for views in (FORWARD, BACKWARD):
-            self.lender.lend(views.joins, pushed.joins(views))
+        for name in (FORWARD, BACKWARD):
+            self.lender.lend(name, pushed.joins(name))
 
     @property
     def pushed(self) -> Pushed:
@@ -245,23 +253,12 @@ class Processor:
         """Evaluate the templates with one side, which see the batch only."""
         arrived = distinct(bindings["pair"].to_numpy())
         pairs = set(arrived.tolist())
-        for members in self._registry.firing.reached(pairs, two_sided=False):
-            if not members.can_fire(pairs, pairs):
-                continue
-            rows = members.registered.touched(arrived)
-            if not len(rows["qid"]):
-                continue
-            number, graph = members.template.number, members.template.graph
-            valued = _valued(bindings)
-            rows = self._bounded.filtered(graph, rows, valued, partial(self._take_columns, number))
-            if not len(rows["qid"]):
-                continue
-            if bindings.num_rows <= FEW_ROWS:
-                with suppress(TooManyRows):  # then the database does it
-                    found = filtered(graph, Touched(rows), valued)
-                    self._take(number, pa.table(dict(found)))
-                    continue
-            self._evaluate(number, over_batch(graph, self._lend_touched(number, rows)))
+        reached = self._registry.firing.reached(pairs, two_sided=False)
+        touched = _touched([m for m in reached if m.can_fire(pairs, pairs)], arrived)
+        if touched:
+            valued = {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
+            for members, found in self._bounded.filtered(self._evaluator, touched, valued):
+                self._take(members, found)
 
     def _join(self, bindings: Columns, usable: Column, times: pa.Table) -> None:
         """Evaluate the templates with two sides (Algorithm 4, line 9), in one pass or two.
@@ -279,6 +276,7 @@ class Processor:
         except HeavyBatch:  # both documents of a pair are joined when the later one comes
             self.out = filtered_out
             self._made = {}
+            self._evaluator = self._small_batch
             for doc in distinct(bindings["doc"][usable]).tolist():
                 of_one = usable & (bindings["doc"] == doc)
                 for views in (FORWARD, BACKWARD):
@@ -286,7 +284,7 @@ class Processor:
 
     def _join_pass(
         self,
-        views: Views,
+        views: str,
         bindings: Columns,
         usable: Column,
         times: pa.Table,
@@ -310,14 +308,14 @@ class Processor:
             if size <= SHOWN:
                 shown.append(joins)
             if len(joins["docs"]):
-                self._answer(views, joins)
+                self._answer(joins)
 
     def _joinable(self, joins: Columns) -> Columns:
         """Return R_vj without the documents that may not be joined."""
         if self._apart is None or not len(joins["docs"]):
             return joins
         docs, place = np.unique(joins["docs"], return_inverse=True)
-        apart = self._apart(docs >> 31, docs & _LOWER)
+        apart = self._apart(*unpack(docs))
         return joins if apart.all() else chosen(joins, apart[place])
 
     def _looks_back(self, times: pa.Table) -> bool:
@@ -329,40 +327,19 @@ class Processor:
 
     # -- The templates' queries ------------------------------------------------------------
 
-    def _answer(self, views: Views, joins: Columns) -> None:
+    def _answer(self, joins: Columns) -> None:
         """Evaluate the templates over some rows of R_vj: those with rows that these may satisfy."""
         left, right = (set(distinct(joins[name]).tolist()) for name in ("pair1", "pair2"))
         live = self._registry.firing.joined(left, right)
-        others = None
+        views = Views(joins)
         if any(members.others for members in live):
-            others = self._bindings_of(np.concatenate((joins["doc1"], joins["doc2"])))
-            either = set(distinct(others["pair"]).tolist())
+            bindings = self._bindings_of(np.concatenate((joins["doc1"], joins["doc2"])))
+            views = Views(joins, bindings)
+            either = set(distinct(bindings["pair"]).tolist())
             live = [m for m in live if m.can_fire(left | either, right | either)]
-        present = distinct(joins["pairs"])
-        touched = [(members, members.registered.touched(present)) for members in live]
-        touched = [(members, rows) for members, rows in touched if len(rows["qid"])]
-        touched = self._answer_hot(joins, others, touched)
-        if not touched:
-            return
-        if len(joins["docs"]) > FEW_ROWS or not self._answer_in_memory(joins, others, touched):
-            self._answer_in_database(views, joins, others, touched)
-
-    def _answer_hot(
-        self, joins: Columns, others: Columns | None, touched: Sequence[_Touched]
-    ) -> list[_Touched]:
-        """Evaluate the rows of R_T that may exceed the bound of results; return the other ones."""
-        equalities = max((len(m.template.graph.equalities) for m, _ in touched), default=0)
-        rest = max((len(m.template.graph.pairs) for m, _ in touched if m.others), default=0)
-        if not touched or not self._bounded.may_exceed(joins, others, equalities, rest):
-            return list(touched)
-        left = []
-        for members, rows in touched:
-            take = partial(self._take_columns, members.template.number)
-            graph = members.template.graph
-            remaining = self._bounded.answer(graph, rows, joins, others, take)
-            if len(remaining["qid"]):
-                left.append((members, remaining))
-        return left
+        touched = _touched(live, distinct(joins["pairs"]))
+        for members, found in self._bounded.answers(self._evaluator, touched, views):
+            self._take(members, found)
 
     def _answer_dense(self, dense: Dense) -> None:
         """Evaluate the templates over two documents of which no R_vj was made."""
@@ -376,7 +353,7 @@ class Processor:
             graph = members.template.graph
             rows = members.registered.any_of(dense.edges)
             for found in self._bounded.dense(graph, rows, docs, times):
-                self._take_columns(members.template.number, found)
+                self._take(members, found)
 
     def _times_of(self, left: int, right: int) -> Columns | None:
         """Return gap, lead and age of two documents; None: they are versions of one."""
@@ -422,49 +399,6 @@ class Processor:
         rows = self._kept.of_documents(distinct(docs))
         return self._kept.rows(rows, ("doc", "pair", "node1", "node2", "key", "valued"))
 
-    def _answer_in_memory(
-        self, joins: Columns, others: Columns | None, touched: Sequence[_Touched]
-    ) -> bool:
-        """Evaluate templates without the database; False if too much would come of them."""
-        bindings = joins if others is None else others
-        apart = several(joins) if any(members.several for members, _ in touched) else joins
-        found = {}
-        try:
-            for members, rows in touched:
-                over = apart if members.several else joins
-                graph = members.template.graph
-                found[members.template.number] = answers(graph, Touched(rows), over, bindings)
-        except TooManyRows:
-            return False
-        for number, columns in found.items():
-            self._take(number, pa.table(dict(columns)))
-        return True
-
-    def _answer_in_database(
-        self,
-        views: Views,
-        joins: Columns,
-        others: Columns | None,
-        touched: Sequence[_Touched],
-    ) -> None:
-        self.lender.lend(views.joins, _table(joins, JOINS))
-        if others is not None:
-            self.lender.lend(views.others, _bindings(others))
-        if any(members.several for members, _ in touched):
-            make_several(self._connection, views)
-        with written_order(self._connection):
-            for members, rows in touched:
-                number, apart = members.template.number, not members.together
-                lent = self._lend_touched(number, rows)
-                query = over_views(members.template.graph, lent, views, apart=apart)
-                self._evaluate(number, query)
-
-    def _lend_touched(self, number: int, rows: Columns) -> str:
-        """Lend some rows of R_T, and return their name."""
-        name = f"touched_{number}"
-        self.lender.lend(name, pa.table(dict(rows)))
-        return name
-
     def _join_over_base(self, times: pa.Table) -> None:
         """Evaluate the templates with two sides without views (Algorithm 1, line 2)."""
         first = pc.min(times["doc"]).as_py()
@@ -481,21 +415,15 @@ class Processor:
             if not members.two_sided:
                 continue
             table = r_t(members.template.number)
-            self._evaluate(
-                members.template.number, over_base(members.template.graph, table, *sides)
-            )
+            query = over_base(members.template.graph, table, *sides)
+            self._take(members, self._connection.execute(query).fetchnumpy())
 
-    def _evaluate(self, template: int, query: str) -> None:
-        columns = self._connection.execute(query).fetchnumpy()
-        self._take(template, pa.table({name: np.asarray(c) for name, c in columns.items()}))
-
-    def _take_columns(self, template: int, columns: Columns) -> None:
-        self._take(template, pa.table(dict(columns)))
-
-    def _take(self, template: int, rows: pa.Table) -> None:
-        if rows.num_rows:
-            earlier = self.out.get(template)
-            self.out[template] = rows if earlier is None else pa.concat_tables([earlier, rows])
+    def _take(self, members: Members, columns: Columns) -> None:
+        """Add rows to the R_out of a template."""
+        if len(columns["qid"]):
+            number, rows = members.template.number, pa.table(dict(columns))
+            earlier = self.out.get(number)
+            self.out[number] = rows if earlier is None else pa.concat_tables([earlier, rows])
 
     def _found(self) -> pa.Table:
         parts = [
@@ -608,27 +536,17 @@ def _keyed(witnesses: Witnesses, keys: npt.NDArray[np.uint64]) -> pa.Table:
     return bindings.drop_columns("value").append_column("key", by_row.take(bindings["value"]))
 
 
-def _table(columns: Columns, schema: pa.Schema) -> pa.Table:
-    return pa.table([pa.array(columns[f.name], f.type) for f in schema], schema=schema)
-
-
-def _bindings(columns: Columns) -> pa.Table:
-    """Return bindings as the database reads them: what has no value has no key."""
-    plain = {name: columns[name] for name in ("doc", "pair", "node1", "node2")}
-    return pa.table({**plain, "key": pa.array(columns["key"], mask=~columns["valued"])})
-
-
-def _valued(bindings: pa.Table) -> Columns:
-    """Return bindings as columns, with whether they have a value."""
-    return {**columns_of(bindings), "valued": bindings["key"].is_valid().to_numpy()}
-
-
 def _ends(edges: Column) -> set[int]:
-    """Return the pairs of variables of some value joins (`both`)."""
-    return set(distinct(np.concatenate((edges >> 31, edges & _LOWER))).tolist())
+    """Return the pairs of variables of some value joins, which are packed."""
+    return set(distinct(np.concatenate(unpack(edges))).tolist())
 
 
-_LOWER = (1 << 31) - 1
+def _touched(templates: Sequence[Members], present: Column) -> list[tuple[Members, Columns]]:
+    """Return the templates, each with the rows of R_T that may be satisfied (`Registered`)."""
+    found = ((members, members.registered.touched(present)) for members in templates)
+    return [(members, rows) for members, rows in found if len(rows["qid"])]
+
+
 _NO_JOINS = JOINS.empty_table()
 
 

@@ -54,7 +54,7 @@ class Registered:
     def touched(self, present: Column) -> Columns:
         """Return the rows whose value joins are all among some, which are sorted and distinct.
 
-        A value join is a number for two pairs of variables (`views.both`); of
+        A value join is a number for two pairs of variables (`columns.pack`); of
         a template with one side it is the pairs of variables themselves.
         """
         _, rows = self.having(0, present)

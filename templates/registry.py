@@ -24,13 +24,12 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from templates.columns import Column, grown
+from templates.columns import Column, grown, pack
 from templates.joingraph import LEFT, RIGHT, Edge, JoinGraph, Node
 from templates.members import Firing, Members, Row, Rows, add
 from templates.relations import INFINITE, OPERATORS, Pair
 from templates.template import Template, Templates, embedding
 from templates.valuejoins import Bounds
-from templates.views import both
 
 FEW = 8
 """Rows up to which they are written as parameters: lending a table takes longer."""
@@ -328,7 +327,7 @@ class Registry:
         _, pairs, *others = zip(*rows, strict=True)
         places = list(zip(*pairs, strict=True))
         edges = [
-            list(map(both, places[left], places[right]))
+            list(map(pack, places[left], places[right]))
             for left, right in members.template.graph.value_joins
         ]
         return {

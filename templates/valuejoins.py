@@ -32,14 +32,16 @@ from templates.columns import (
     among,
     chosen,
     distinct,
+    pack,
     portions,
     spread,
     together,
+    unpack,
 )
 from templates.kept import Kept
 from templates.members import Driving
 from templates.relations import INFINITE
-from templates.views import JOINS, both
+from templates.views import JOINS
 
 FEW = 4096
 """Value joins of a batch up to which all of them are made."""
@@ -50,7 +52,6 @@ PART = 200_000
 
 TIMES = ("start", "ts", "clock", "rank", "base")
 ROW = ("doc", "pair", "node1", "node2", "key")
-_LOWER = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +173,7 @@ class Pass:
         which, at, kept = which[older], at[older], chosen(kept, older)
         near = ours["pair"][first][which].astype(np.int64)
         far = kept["pair"].astype(np.int64)
-        edges = both(near, far) if self.back else both(far, near)
+        edges = pack(near, far) if self.back else pack(far, near)
         partners, inverse = np.unique(kept["doc"], return_inverse=True)
         ranks = np.empty(len(partners), np.int64)
         ranks[inverse] = kept["rank"]
@@ -210,7 +211,7 @@ class Pass:
         which, rows = self.kept.of_values(keys[~long])
         which = np.flatnonzero(~long)[which]
         ends = near[which], self.kept.rows(rows, ("pair",))["pair"].astype(np.int64)
-        usable = among(both(*(ends if self.back else ends[::-1])), driven)
+        usable = among(pack(*(ends if self.back else ends[::-1])), driven)
         asked, at = spread(first[long], last[long])
         asked = np.flatnonzero(long)[asked]
         place, found = self.kept.of_pairs(keys[asked], fars[at])
@@ -220,8 +221,8 @@ class Pass:
         )
 
     def _sides(self, numbers: Column) -> tuple[Column, Column]:
-        """Return of numbers for two (`both`) those of the batch's side, and of what is kept."""
-        left, right = numbers >> 31, numbers & _LOWER
+        """Return the half of packed numbers on the batch's side, and that on the kept side."""
+        left, right = unpack(numbers)
         return (left, right) if self.back else (right, left)
 
     def _besides(self, batch: Columns, joins: Columns, driven: Driving) -> Columns:
@@ -285,8 +286,8 @@ class Pass:
             "node1": one["node2"],
             "pair2": other["pair"],
             "above2": other["node1"],
-            "docs": both(one["doc"], other["doc"]),
-            "pairs": both(one["pair"].astype(np.int64), other["pair"].astype(np.int64)),
+            "docs": pack(one["doc"], other["doc"]),
+            "pairs": pack(one["pair"].astype(np.int64), other["pair"].astype(np.int64)),
             "node2": other["node2"],
             "gap": gap[wanted],
             "lead": lead[wanted],

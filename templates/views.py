@@ -7,11 +7,6 @@ Differs from section 6.5: there R_vj has the nodes only and each template's
 query joins R_L and R_R again.  Sharing that join leaves a template's query one
 relation for each value join instead of two, which is most of its cost.
 
-A template with several joins looks only at documents that have at least two
-value joins with each other (`several`), unless one of its queries may bind two
-of its variables to the same node.  Bindings of nodes without an equality
-(inner nodes, nodes compared by `!=`) are in `others`, for the documents of R_vj.
-
 A batch is joined in two passes.  In the first the right side is the batch and
 the left side everything, the batch included; in the second the left side is
 the batch and the right side what was there before.  For input in order of
@@ -20,17 +15,13 @@ time only JOIN has results in the second.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import cached_property
 
-import duckdb
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-Number = TypeVar("Number", int, npt.NDArray[np.int64])
+from templates.columns import Column, Columns, chosen, numbered, steps
 
 JOINS = pa.schema(
     [
@@ -53,51 +44,47 @@ JOINS = pa.schema(
 """R_vj.
 
 `docs` and `pairs` are both documents and both pairs of variables as one number
-each, which is what queries join by (see `both`).  `gap` is the time from the
+each, which is what queries join by (`columns.pack`).  `gap` is the time from the
 left one's end to the right one's end, `lead` to its beginning; `age` is the
 clock when the newcomer of the two came, minus the earlier arrival's time.  Of
 two that arrived together the larger age counts.
 """
 
+FORWARD, BACKWARD = "vj1", "vj2"
+"""The names of R_vj of the first and of the second pass.
 
-def both(one: Number, other: Number) -> Number:
-    """Return one number for two: of documents, or of pairs of variables (see R_vj)."""
-    return (one << 31) | other
+Queries read either under the first name, and under the two below the other views."""
+SEVERAL, OTHERS = "several1", "others1"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Views:
-    """The names of one pass's views."""
+    """The views of one part of a batch: R_vj, and all bindings of the documents that it joins.
 
-    joins: str
-    several: str
-    others: str
-
-
-FORWARD = Views("vj1", "several1", "others1")
-BACKWARD = Views("vj2", "several2", "others2")
-
-
-@contextmanager
-def written_order(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """Join in the order in which queries are written.
-
-    In a template's query each step can only take rows away, so no other order is needed, and
-    looking for one costs more than half of a query of six joins.
+    `bindings` is None where no template reads it: all its nodes have an equality.
     """
-    connection.execute("SET disabled_optimizers = 'join_order'")
-    try:
-        yield
-    finally:
-        with suppress(duckdb.Error):  # in a transaction that has failed; the next one resets it
-            connection.execute("RESET disabled_optimizers")
 
+    joins: Columns
+    bindings: Columns | None = None
 
-def make_several(connection: duckdb.DuckDBPyConnection, views: Views) -> None:
-    """Make the rows of R_vj of documents that have joins between at least two pairs of nodes."""
-    joins = views.joins
-    connection.execute(
-        f"CREATE OR REPLACE TEMP TABLE {views.several} AS SELECT * FROM {joins}"
-        f" SEMI JOIN (SELECT docs FROM {joins} GROUP BY docs"
-        " HAVING min(node1) < max(node1) OR min(node2) < max(node2)) USING (docs)"
-    )
+    @cached_property
+    def several(self) -> Columns:
+        """R_vj of the documents that have joins between at least two pairs of nodes.
+
+        A template with several joins reads no others, unless one of its rows of R_T may bind two
+        of its variables to the same node.
+        """
+        joins = self.joins
+        order = np.argsort(joins["docs"], kind="stable")
+        starts = steps(joins["docs"][order])
+        if not len(starts):
+            return joins
+        differ = np.zeros(len(starts), dtype=np.bool_)
+        for nodes in (joins["node1"][order], joins["node2"][order]):
+            differ |= np.minimum.reduceat(nodes, starts) < np.maximum.reduceat(nodes, starts)
+        rows = order[differ[numbered(starts, len(order))]]
+        return chosen(joins, np.sort(rows))
+
+    def of(self, docs: Column) -> Views:
+        """Return the views of some pairs of documents."""
+        return Views(chosen(self.joins, np.isin(self.joins["docs"], docs)), self.bindings)

@@ -17,7 +17,7 @@ def in_database(everything: bool = True) -> Iterator[None]:
     """Have the database join small batches too, which would be joined in memory."""
     with pytest.MonkeyPatch.context() as patch:
         if everything:
-            patch.setattr(processor, "FEW_ROWS", -1)
+            patch.setattr(processor, "SMALL_BATCH", -1)
         yield
 
 

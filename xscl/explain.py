@@ -17,7 +17,6 @@ from templates.queries import over_batch, over_views
 from templates.registry import Registry, r_t
 from templates.relations import INFINITE
 from templates.template import embedding
-from templates.views import FORWARD
 from xscl.compile import (
     CompiledJoin,
     CompiledQuery,
@@ -314,4 +313,4 @@ def _sql(registry: Registry | None, join: CompiledJoin) -> str:
     table = r_t(number) if number else "R_T"
     if not graph.two_sided:
         return over_batch(graph, table)
-    return over_views(graph, table, FORWARD, apart=join.apart)
+    return over_views(graph, table, apart=join.apart)

@@ -21,6 +21,8 @@ import duckdb
 import pyarrow as pa
 
 from templates import Edge, JoinGraph, Node, Processor, Witnesses, minor
+from templates.inmemory import SmallBatch
+from templates.queries import ConjunctiveQueries
 from templates.registry import SCHEMA, Registry
 from templates.relations import BINDINGS, TIMES, VALUES, Pair
 from templates.values import Values
@@ -37,8 +39,8 @@ STAGE_2: dict[str, tuple[Any, str]] = {
     "intern values": (Values, "intern"),
     "store": (Processor, "_store"),
     "views": (Processor, "_join"),
-    "in memory": (Processor, "_answer_in_memory"),
-    "templates' queries": (Processor, "_answer_in_database"),
+    "small batches": (SmallBatch, "answers"),
+    "templates' queries": (ConjunctiveQueries, "answers"),
     "project": (Processor, "_found"),
     "other": (Processor, "join"),
 }

@@ -10,7 +10,6 @@ import sqlglot
 from templates.conjunctive import query_over_base, query_over_views
 from templates.joingraph import JoinGraph
 from templates.queries import Base
-from templates.views import FORWARD
 from tests.templates.graphs import graph
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "sql"
@@ -28,7 +27,7 @@ def test_figure_6_7(form: str) -> None:
 
 def of(template: JoinGraph, form: str) -> str:
     if form == "views":
-        return query_over_views(template, "R_T", FORWARD, apart=True)
+        return query_over_views(template, "R_T", apart=True)
     kept = Base("R_bin", "R_doc", "R_docTS")
     return query_over_base(template, "R_T", kept, Base("R_binW", "R_docW", "R_docTSW"))
 

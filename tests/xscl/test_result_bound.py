@@ -145,16 +145,16 @@ def test_what_stays_is_first_in_canonical_order(
     assert noted == cut
 
 
-@pytest.mark.parametrize("few", [0, processor.FEW_ROWS])
+@pytest.mark.parametrize("small", [0, processor.SMALL_BATCH])
 @given(drawn=DOCUMENTS, cuts=CUTS, most=st.integers(1, 6))
 @examples(3, counted=True)
 def test_both_evaluators_cut_the_same_also_through_restarts(
-    few: int, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
+    small: int, drawn: list[tuple[list[tuple[str, str, bool]], int]], cuts: list[bool], most: int
 ) -> None:
     documents = documents_of(drawn)
     one_by_one = run(documents, [True] * 6, most)
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as folder:
-        patch.setattr(processor, "FEW_ROWS", few)
+        patch.setattr(processor, "SMALL_BATCH", small)
         through_restarts = run(documents, cuts, most, Path(folder) / "state.duckdb")
     assert Counter(through_restarts[0]) == Counter(one_by_one[0])
     assert through_restarts[1] == one_by_one[1]

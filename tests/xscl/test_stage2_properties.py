@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from templates import columns, lending, processor, valuejoins
-from templates.columns import Columns
-from templates.processor import Processor
+from templates.queries import ConjunctiveQueries
 from templates.viewcache import ViewCache
 from tests.examples import examples
 from tests.joining import by_algorithm_1, in_database
@@ -23,8 +22,6 @@ from tests.xscl.test_engine_properties import run
 from xscl import Engine
 
 CUTS = st.lists(st.booleans(), min_size=1, max_size=6)
-ROWS = 6
-"""Rows of value joins from which on the database answers, where little is joined in memory."""
 
 
 def agrees(
@@ -73,30 +70,28 @@ def test_joining_by_what_drives_and_in_parts() -> None:
     enough(seen)
 
 
-def test_joining_in_memory_until_it_is_too_much() -> None:
-    """Some of the answers are left to the database before they begin, some in their midst."""
+def test_joining_by_either_evaluator() -> None:
+    """Batches of several documents go to DuckDB, and what would be too much in memory."""
     seen = Counter[str]()
 
-    def in_memory(answered: bool, *_: Any) -> None:
-        seen["MOST"] += not answered
+    @examples(10, counted=True)
+    @given(case=cases(), cuts=CUTS, limit=st.sampled_from(("MOST", "SMALL_BATCH")))
+    def property_holds(case: Case, cuts: list[bool], limit: str) -> None:
+        def by_database(*_: Any) -> None:
+            seen[limit] += 1
 
-    def by_database(_: None, owner: Any, views: Any, joins: Columns, *__: Any) -> None:
-        seen["FEW_ROWS"] += len(joins["docs"]) > processor.FEW_ROWS == ROWS
-
-    @examples(5, counted=True)
-    @given(case=cases(), cuts=CUTS)
-    def property_holds(case: Case, cuts: list[bool]) -> None:
         with pytest.MonkeyPatch.context() as patch:
-            watch(patch, Processor, "_answer_in_memory", in_memory)
-            watch(patch, Processor, "_answer_in_database", by_database)
+            watch(patch, ConjunctiveQueries, "answers", by_database)
             patch.setattr(lending, "FEW_NUMBERS", 1)
-            patch.setattr(processor, "FEW_ROWS", ROWS)
-            patch.setattr(columns, "MOST", 1)
             patch.setattr(valuejoins, "FEW", 0)
+            if limit == "MOST":
+                patch.setattr(columns, "MOST", 1)
+            else:
+                patch.setattr(processor, "SMALL_BATCH", 1)
             agrees(case, cuts, seen)
 
     property_holds()
-    enough(seen, "MOST", "FEW_ROWS")
+    enough(seen, "MOST", "SMALL_BATCH")
 
 
 def test_joining_what_was_dropped_from_memory() -> None:
