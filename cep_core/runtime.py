@@ -13,6 +13,7 @@ section 4.4.3).  M-ops that need the whole epoch (aggregates) flush before that,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol, TypeAlias
@@ -99,12 +100,14 @@ class Batch:
         """Have a stage run."""
         self._touched[stage] = None
 
-    def run(self) -> None:
-        """Run the stages until none has anything to do."""
+    def run(self, below: float = math.inf) -> None:
+        """Run the stages, or those below a depth, until none has anything to do."""
         now = self._clock.now
         try:
             while self._touched:
                 stage = min(self._touched, key=lambda one: one.depth)
+                if stage.depth >= below:
+                    return
                 del self._touched[stage]
                 self._clock.now = now
                 stage.run()

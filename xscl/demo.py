@@ -149,7 +149,7 @@ def demonstrate(
     with (
         home.hold("demo"),
         Engine(home.database) as engine,
-        closing(engine.store()) as store,
+        closing(engine.host.connect()) as store,
     ):
         return status(store, home)
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import compress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -65,6 +65,13 @@ class Stored:
     base: int
 
 
+class Accepted(NamedTuple):
+    """The new documents of a batch, and how many were rejected; all others are unchanged."""
+
+    arrivals: Arrivals
+    rejected: int
+
+
 class Documents:
     """Accepts the documents of a batch and keeps what is needed of them."""
 
@@ -86,7 +93,7 @@ class Documents:
         *,
         parts: Sequence[Part] = (),
         beats: Sequence[Beat] = (),
-    ) -> Arrivals:
+    ) -> Accepted:
         """Return the documents that are new, in order; record those that cannot be taken.
 
         Documents with origins are published ones; without they arrive now.  `parts` say where
@@ -110,7 +117,7 @@ class Documents:
             )
         if len(rows) <= RECENT // 4:
             self._remember(batch, rows, arrivals)
-        return arrivals
+        return Accepted(arrivals, len(refused))
 
     def refuse_poison(self, documents: Sequence[Document]) -> None:
         """Record documents of which a process has died that read them; they are not read."""

@@ -58,7 +58,7 @@ class Feeds:
     ) -> None:
         self._engine = engine
         self._clock = clock or ticks
-        self._store = engine.store()
+        self._store = engine.host.connect()
         self._writing = _WRITING.setdefault(engine, threading.RLock())
         try:
             self._secrets = _secrets_of(engine, self._store)

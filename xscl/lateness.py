@@ -20,7 +20,7 @@ An operator over time misses what comes after its epoch was closed; that is reco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias, assert_never
 
 import pyarrow as pa
@@ -78,13 +78,26 @@ def latest_missed(store: Store, readings: pa.Table, limit: int) -> list[dict[str
 
     `store` is a connection that nobody else uses meanwhile.
     """
+    query = f", late AS ({LATE}) SELECT * FROM late ORDER BY timestamp DESC, docid LIMIT {limit:d}"
+    return _missed(store, readings, query)
+
+
+def count_late(store: Store, readings: pa.Table, docs: Sequence[int]) -> int:
+    """Return how many of some documents a subscription may have missed, by those readings."""
+    if not docs:
+        return 0
+    store.lend("asked", pa.table({"doc": pa.array(docs, pa.int64())}))
+    query = " SELECT count(DISTINCT doc) AS late FROM missed SEMI JOIN asked USING (doc)"
+    return int(_missed(store, readings, query)[0]["late"])
+
+
+def _missed(store: Store, readings: pa.Table, query: str) -> list[dict[str, Any]]:
+    """Return the rows of a query over `missed`."""
     store.lend("reading", readings)
     try:
-        found = store.arrow(
-            f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED}), late AS ({LATE})"
-            f" SELECT * FROM late ORDER BY timestamp DESC, docid LIMIT {int(limit)}"
-        )
-        rows: list[dict[str, Any]] = found.to_pylist()
+        rows: list[dict[str, Any]] = store.arrow(
+            f"WITH arrival AS ({ARRIVAL}), missed AS ({MISSED}){query}"
+        ).to_pylist()
         return rows
     finally:
         store.lend("reading", readings.slice(0, 0))

@@ -55,8 +55,8 @@ class MatchTail:
         self._listen = listen
         self._skipped = skipped
         self._behind = behind
-        self._pages = engine.other_pages()
-        self._place: Place = (engine.begin_to_tell(), LAST)
+        self._pages = engine.host.log.new_pages()
+        self._place: Place = (engine.host.log.begin_delivery(), LAST)
         self._changed = threading.Condition()
         self._rung = True
         self._end_by: float | None = None
@@ -134,19 +134,19 @@ class MatchTail:
 
     @property
     def _is_told(self) -> bool:
-        return self._engine.told >= self._told
+        return self._engine.host.log.acknowledged >= self._told
 
     def _tell(self) -> None:
         """Give the cursor to the engine, unless a push is under way."""
         if not self._is_told:
-            self._engine.tell_up_to(self._told)
+            self._engine.host.log.try_acknowledge(self._told)
 
     def _read_on(self) -> None:
         """Listen to all that there is after the cursor."""
         more = True
         while more and not self._is_over():
             # what the engine counts as told already, such as the past of a new subscription
-            self._place = max(self._place, (self._engine.told, LAST))
+            self._place = max(self._place, (self._engine.host.log.acknowledged, LAST))
             newest = self._pages.position()
             if newest - self._place[0] > self._behind:
                 self._skip(newest - self._behind // 10)

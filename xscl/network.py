@@ -357,21 +357,27 @@ class Network:
         """How many results the joins of this transaction have found."""
         return self._joins.results
 
-    def run(self) -> None:
-        """Have everything run that has something to do."""
+    def shred(self, arrivals: Arrivals) -> None:
+        """Find the witnesses of documents (R_bin, R_docTS), for stage 2."""
+        self.take(arrivals)
+        self.core.plan.batch.run(below=Joins.depth)
+
+    def join(self) -> None:
+        """Evaluate the templates, and in rounds what their results are joined with or publish."""
         self.core.plan.batch.run()
 
-    def pass_by(self, arrivals: Arrivals) -> None:
-        """Let the times of documents come: each is an event, and epochs before it are closed."""
+    def advance_time(self, arrivals: Arrivals) -> None:
+        """Advance the clock document by document in arrival order; close each epoch it passes."""
         if self.ordered or self.core.plan.lanes:
             times = (arrivals.clocks.tolist(), arrivals.ranks.tolist(), arrivals.ts.tolist())
             for clock, rank, ts in zip(*times, strict=True):
                 self.advance(clock)  # there may have been a beat
                 if self.relational:
                     self._records.release(rank + LEVELS)
-                    self.run()
+                    self.join()
                 self.advance(ts)
         self.advance(self._documents.clock)
+        self.join()
 
     def advance(self, clock: int) -> None:
         """Raise the clock: epochs before it are closed."""
@@ -384,7 +390,7 @@ class Network:
         """Close all epochs, and fire all timers: nothing more is waited for."""
         for lane in self.core.plan.lanes.values():
             lane.drain()
-        self.run()
+        self.join()
 
     def results(self) -> pa.Table:
         """Return what was found since the last time, see `Findings.results`."""

@@ -159,8 +159,8 @@ class Service:
                 finally:
                     self.stop()
                     outbox.begin_to_end()  # all have their time to end at the same time
-                    engine.end_questions()
-                    engine.hurry(GRACE)
+                    engine.host.trials.end()
+                    engine.host.transactions.limit_closing(GRACE)
                     _join(fetch, report, time_passes, seconds=GRACE)
             if self._errors:
                 raise self._errors[0]
@@ -182,7 +182,9 @@ class Service:
                     if not self._stopping.is_set():
                         consumer.run_once()
                         keeper.look()
-                        if spool.numbers(engine.segment, 1):  # it is later than what waited
+                        if spool.numbers(
+                            engine.host.ingest.segment, 1
+                        ):  # it is later than what waited
                             consumer.run_once()
                 outbox.finish(self._stopping)
                 tail.finish(self._stopping)
@@ -198,7 +200,7 @@ class Service:
             self._delivering(engine) as outbox,
             Spool(home.spool) as spool,
             Feeds(engine, home.spool) as feeds,
-            closing(engine.store()) as store,
+            closing(engine.host.connect()) as store,
         ):
             asked_now = self._serving.history, self._serving.keep_matches
             engine.retain(asked(engine.retention, *asked_now))
@@ -230,7 +232,7 @@ class Service:
         finally:
             if not tail.stop(GRACE):
                 _log.warning("matches are still being handed on; the next start does it again")
-        engine.save_told()
+        engine.host.log.save_acknowledged()
 
     @contextmanager
     def _delivering(self, engine: Engine) -> Iterator[Outbox]:
@@ -245,7 +247,9 @@ class Service:
         pace = Pace(clock=self._clock.now)
         ways = Ways(self._home.files, self._serving.mail, posting, pace)
         outbox = self._outbox = Outbox(engine, secrets_in(self._home.path / NAME), ways)
-        with closing(engine.store()) as store:  # while no requests are taken nobody is allowed more
+        with closing(
+            engine.host.connect()
+        ) as store:  # while no requests are taken nobody is allowed more
             outbox.mail_limit = Accounts(store).mails_of
         outbox.start()
         try:
@@ -267,7 +271,7 @@ class Service:
         from xscl.service.server import Server
 
         prepare(engine)
-        watch = self._watch = ConsumerWatch(spool.latest, engine.segment)
+        watch = self._watch = ConsumerWatch(spool.latest, engine.host.ingest.segment)
         with installed(
             self._home, engine, spool, outbox, settings, self.room, self._clock, watch
         ) as installation:
@@ -282,7 +286,7 @@ class Service:
                 yield
             finally:
                 outbox.begin_to_end()
-                engine.end_questions()
+                engine.host.trials.end()
                 server.stop()
                 self.address = None
 
@@ -319,7 +323,7 @@ class Service:
 
         def hand_on(matches: Matches) -> None:
             if self._watch is not None:
-                self._watch.committed(engine.segment)
+                self._watch.committed(engine.host.ingest.segment)
             self._hand_on(matches)
 
         with EngineSink(engine, hand_on, hold, attempts, tells=False) as sink:
@@ -374,7 +378,7 @@ class Service:
 
     def _keep_time(self, engine: Engine, spool: Spool) -> None:
         """Let time pass on live streams until `stop`; not while the disk is full."""
-        with closing(engine.store()) as store:
+        with closing(engine.host.connect()) as store:
             keeper = Timekeeper(engine, spool, partial(heard_until, store), self._clock.now)
             while not self._stopping.wait(self._serving.look):
                 if self.room.short() is None:

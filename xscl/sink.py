@@ -53,14 +53,14 @@ class EngineSink:
 
     def __enter__(self) -> EngineSink:
         """Pass on what was committed, but perhaps not passed on, before the last process ended."""
-        if self.tells and (untold := self.engine.untold()):
+        if self.tells and (untold := self.engine.host.log.undelivered()):
             self.on_matches(untold)
-            self.engine.tell()
+            self.engine.host.log.acknowledge()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is None and self.tells:
-            self.engine.tell(durable=True)
+            self.engine.host.log.acknowledge(durable=True)
 
     def consume(
         self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
@@ -68,11 +68,13 @@ class EngineSink:
         """Take a batch in; one that the ledger has changes nothing and matches nothing."""
         reached("batch_read")
         poison: frozenset[int] = frozenset()
-        if self.attempts.begin(batch.segment, self.engine.segment):
+        if self.attempts.begin(batch.segment, self.engine.host.ingest.segment):
             poison = poisonous(documents)
             _warn(documents, poison)
         began = time.perf_counter()
-        self.engine.push(documents, source=batch, parts=parts, poison=poison, listen=self._heard)
+        self.engine.host.ingest.push(
+            documents, source=batch, parts=parts, poison=poison, listen=self._heard
+        )
         _log.info(
             "a batch was pushed",
             extra={
@@ -82,7 +84,7 @@ class EngineSink:
             },
         )
         if self.tells:
-            self.engine.tell()
+            self.engine.host.log.acknowledge()
 
     def _heard(self, matches: Matches) -> None:
         """Pass on the matches of one transaction."""
@@ -96,8 +98,8 @@ class EngineSink:
     @property
     def segment(self) -> int:
         """The segment up to which the spool was consumed."""
-        return self.engine.segment
+        return self.engine.host.ingest.segment
 
     def publish_patterns(self, artefacts: Artefacts) -> None:
         """Leave the patterns of the engine for other processes."""
-        self.engine.publish_patterns(artefacts)
+        self.engine.host.ingest.publish_patterns(artefacts)

@@ -277,7 +277,7 @@ class Looks:
             self._mark = read_mark(self._home.database)
             self._counted = _counted(self._store)
             if self._engine is not None:
-                found = self._engine.state_by_window(self._store)
+                found = self._engine.host.queries.state_by_window(self._store)
                 self._counted["windows"] = tuple(Window(*one) for one in found)
             ended = self._clock()
             self._until = ended + min(RATIO * (ended - began), LONGEST)
@@ -291,7 +291,7 @@ class Looks:
             position=position,
             waiting=waiting,
             lag=max(0.0, (self._now() - oldest) / 1e6) if waiting else 0.0,
-            rates=None if self._engine is None else self._engine.pace.rates(),
+            rates=None if self._engine is None else self._engine.host.ingest.pace.rates(),
         )
 
     def _is_due(self, now: float) -> bool:

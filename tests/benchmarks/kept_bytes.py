@@ -85,7 +85,7 @@ def documents(first: int, count: int) -> list[Document]:
 
 def sizes(engine: Engine) -> Sizes:
     """Return counts and bytes of what an engine keeps."""
-    kept = engine._processor._kept
+    kept = engine.host.state.processor._kept
     tables = ("binding", "times", "value", "document", "text", "result", "subscription")
     counts = ", ".join(f"(SELECT count(*) FROM state.{name}) AS {name}" for name in tables)
     columns = engine.sql(
@@ -98,7 +98,7 @@ def sizes(engine: Engine) -> Sizes:
         **{name: int(values[0]) for name, values in columns.items()},
         "kept_rows": len(kept),
         "kept_bytes": kept.nbytes,
-        "instances": engine._network.core.stats()["instances"],
+        "instances": engine.host.state.network.core.stats()["instances"],
     }
 
 

@@ -37,6 +37,7 @@ from tests.benchmarks.harness import (
     timed_stages,
 )
 from tests.benchmarks.query_shapes import Kind, Queries, documents
+from xscl import transactions
 from xscl.engine import Engine
 from xscl.forgetting import Forgetting
 from xscl.network import Network
@@ -84,7 +85,7 @@ RESTART: dict[str, tuple[Any, str]] = {
     "stage 1": (Network, "ask"),
     "first push, stage 1": (scan, "shred"),
     "first push, other": (Engine, "push"),
-    "opening, other": (Engine, "_load"),
+    "opening, other": (transactions, "load"),
     "store": (Engine, "__init__"),
 }
 
@@ -186,7 +187,7 @@ class Side:
     def __post_init__(self) -> None:
         self.engine = Engine(self.path)
         self.queries = Queries(self.plan.kind, self.plan.shapes, SEED)
-        shapes = self.engine._registration._shapes
+        shapes = self.engine.host.state.registration._shapes
         used = max(self.present, REPEATS * (self.plan.bulk + self.plan.singles))
         for _, query in Queries(self.plan.kind, self.plan.shapes, SEED).take(
             min(used, self.plan.shapes)

@@ -156,7 +156,7 @@ class Side:
         """Take a batch in, by stages, and count what came out."""
         stages = Stages()
         with timed_stages(stages, STAGES):
-            self._latest = self.engine.push(batch)
+            self._latest = self.engine.push(batch).matches
         self.stages.spent += stages.spent
         groups = {"end_to_end": STAGES, "stage1": STAGE_1, "stage2": STAGE_2}
         for scope, names in groups.items():
@@ -175,7 +175,7 @@ class Side:
 
     def put_in(self, witnesses: int) -> None:
         """Repeat the witness rows that are kept, until there are about so many."""
-        store, documents = self.engine._store, self.engine._documents
+        store, documents = self.engine.host.transactions.store, self.engine.host.state.documents
         span = documents.next
         repeated = f"range(1, {max(1, witnesses // self.witnesses)}) r(n)"
         with store.transaction():
@@ -194,7 +194,7 @@ class Side:
             )
             store.fetch("DROP TABLE shared")
         documents.next += span * (witnesses // self.witnesses)
-        self.engine._processor.reload()
+        self.engine.host.state.processor.reload()
 
     @property
     def witnesses(self) -> int:

@@ -37,7 +37,7 @@ def deliver(directory: Path, url: str, items: int) -> None:
             outbox.deliver("q", Webhook(url), after=0)
         first = outbox.pages.position()
         for number in range(first, first + items):
-            outbox.notify(engine.push([item(number)]))
+            outbox.notify(engine.push([item(number)]).matches)
         (endpoint,) = outbox.endpoints.all()
         until = time.monotonic() + SECONDS
         while outbox.endpoints[endpoint.id].position < outbox.pages.position():

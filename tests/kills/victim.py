@@ -98,9 +98,9 @@ class Victim(Service):
         self, engine: Engine, spool: Spool, hold: Callable[[], None]
     ) -> Iterator[Consumer]:
         if self._setting.spark:
-            _few(engine.segment % 2 * 250)
+            _few(engine.host.ingest.segment % 2 * 250)
         if self._setting.checkpoints:
-            with closing(engine.store()) as store:
+            with closing(engine.host.connect()) as store:
                 store.connection.execute("SET GLOBAL checkpoint_threshold = '1KB'")
         set_up(engine, self._setting.url)
         self._thread("writer", lambda: self._write(spool))

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from xscl.cli import main
 from xscl.composites import Composite
 from xscl.documents import Stored
-from xscl.engine import Engine
 from xscl.match import Reader
+from xscl.match_log import MatchLog
 from xscl.matches import Matches
 from xscl.results import Results
 from xscl.serve import Service
@@ -23,20 +23,25 @@ from xscl.serve import Service
 _hand_on = Service._hand_on
 
 
-def _expand(engine: Engine, rows: pa.Table) -> Matches:
+def _expand(log: MatchLog, rows: pa.Table) -> Matches:
     """Return matches that are read through the engine's connection."""
 
-    def read(numbers: set[int]) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
-        parts = engine._composites.of(numbers)
-        sources = {doc for part in parts.values() for doc in part.sources}
-        return parts, engine._documents.stored(sources)
+    transactions = log._transactions
+    state = transactions.state
 
-    by_qid = engine._subscriptions.by_qid
+    def read(numbers: set[int]) -> tuple[Mapping[int, Composite], Mapping[int, Stored]]:
+        parts = state.composites.of(numbers)
+        sources = {doc for part in parts.values() for doc in part.sources}
+        return parts, state.documents.stored(sources)
+
+    by_qid = state.subscriptions.by_qid
     qids = pc.unique(rows["qid"]).to_pylist()
     subscribers = {qid: by_qid[qid] for qid in qids if qid in by_qid}
     splits = {qid: sharers[0].split for qid, sharers in subscribers.items()}
     return Matches(
-        Results(rows, splits, read), subscribers, Reader(engine._compile, engine._documents.tree)
+        Results(rows, splits, read),
+        subscribers,
+        Reader(transactions.compiled, state.documents.tree),
     )
 
 
@@ -48,6 +53,6 @@ def _read_and_hand_on(service: Service, matches: Matches) -> None:
 
 
 if __name__ == "__main__":
-    Engine._expand = _expand  # type: ignore[assignment, method-assign]
+    MatchLog.expand = _expand  # type: ignore[assignment, method-assign]
     Service._hand_on = _read_and_hand_on  # type: ignore[assignment, method-assign]
     main()

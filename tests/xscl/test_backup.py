@@ -108,7 +108,7 @@ def test_while_another_thread_pushes(home: Home, tmp_path: Path) -> None:
     home.create()
     stop = threading.Event()
     failures: list[BaseException] = []
-    with subscribed(home.database) as engine, closing(engine.store()) as store:
+    with subscribed(home.database) as engine, closing(engine.host.connect()) as store:
         store.fetch("SET checkpoint_threshold = '1 KB'")
 
         def push() -> None:
@@ -163,7 +163,7 @@ def test_segments_that_are_deleted_while_the_store_is_copied(
 
         monkeypatch.setattr(backup_module, "_add_store", consumed_meanwhile)
         monkeypatch.setattr(backup_module, "_AHEAD", ahead)
-        with closing(engine.store()) as store:
+        with closing(engine.host.connect()) as store:
             if ahead == 1:
                 with pytest.raises(BackupError, match="was deleted before it was copied"):
                     back_up(store, target, home.spool)
@@ -202,7 +202,7 @@ def test_an_engine_in_memory_has_no_files(tmp_path: Path) -> None:
 
 def test_a_rewritten_store_makes_no_backup(home: Home, tmp_path: Path) -> None:
     home.create()
-    with subscribed(home.database) as engine, closing(engine.store()) as store:
+    with subscribed(home.database) as engine, closing(engine.host.connect()) as store:
         with pytest.raises(BackupError, match="was rewritten"), store.at_rest():
             store.fetch("CHECKPOINT")
         engine.backup(tmp_path / "backup.tar")
@@ -246,7 +246,7 @@ def backed_up(tmp_path_factory: pytest.TempPathFactory) -> Path:
         DirectConsumer(spool, EngineSink(engine)).run_once()
         for number in range(2, 4):
             spool.append(batch(number), number)
-        with closing(engine.store()) as store:
+        with closing(engine.host.connect()) as store:
             made = back_up(store, place / "backup.tar", home.spool)
     assert [Path(name).stem for name in made.segments] == [f"{n:012d}" for n in (3, 4)]
     assert made.position == 2

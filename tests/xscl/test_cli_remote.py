@@ -188,12 +188,12 @@ def test_matches_are_brought_to_a_webhook(both: Both) -> None:
         (endpoint,) = client.get("/v1/subscriptions/hooked/endpoints").json()
         assert endpoint["id"] == made["webhook"]["id"]
         assert "topsecret" not in json.dumps(endpoint)
-    with Engine(Home(both.alone).database) as engine, closing(engine.store()) as store:
+    with Engine(Home(both.alone).database) as engine, closing(engine.host.connect()) as store:
         found = Endpoints(store, secrets_in(both.alone / NAME)).of("hooked")
         assert [one.state for one in found] == ["active"]
     for done in both.ask("unsubscribe", "hooked"):
         assert done.exit_code == 0
-    with Engine(Home(both.alone).database) as engine, closing(engine.store()) as store:
+    with Engine(Home(both.alone).database) as engine, closing(engine.host.connect()) as store:
         assert store.fetch("SELECT id FROM state.endpoint") == []
     refused = both.served_fails(1, "subscribe", "h", "S//a", "--webhook", "http://127.0.0.1:80/x")
     assert "127.0.0.1" in refused

@@ -119,7 +119,7 @@ def test_documents_of_a_push_are_found_by_their_numbers() -> None:
         texts: dict[int, str] = {}
         for size in range(4):
             given = [Document("S", f"{size}-{n}", n, b"<a>%d</a>" % n) for n in range(size)]
-            arrivals = documents.accept(given)
+            arrivals, _ = documents.accept(given)
             texts.update(zip(arrivals.docs.tolist(), "012"[:size], strict=True))
             with pytest.raises(StoreError, match="no longer kept"):
                 documents.tree(documents.take_number())

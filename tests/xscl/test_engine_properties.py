@@ -54,7 +54,7 @@ from tests.strategies import (
     plain,
     shuffles,
 )
-from xscl.matches import Matches
+from xscl.pushing import PushResult
 from xscl.xpath.artefact import Artefacts, Loaded
 from xscl.xpath.current import current
 from xscl.xpath.portions import Part, Portion, portion_of, read_portion, texts_of, write_portion
@@ -444,22 +444,22 @@ class Elsewhere(xscl.Engine):
         self._portions = Path(self._folder.name) / "portion"
         self._loaded = Loaded()
         self._shares, self._stale = cycle(shares), cycle(stale)
-        self.publish_patterns(self._artefacts)
+        self.host.ingest.publish_patterns(self._artefacts)
 
     def close(self) -> None:
         super().close()
         self._folder.cleanup()
 
-    def push(self, documents: Iterable[xscl.Document] | xscl.Document, **_: Any) -> Matches:
+    def push(self, documents: Iterable[xscl.Document] | xscl.Document, **_: Any) -> PushResult:
         assert isinstance(documents, list)
         if not next(self._stale):
-            self.publish_patterns(self._artefacts)
+            self.host.ingest.publish_patterns(self._artefacts)
         parts = list[Part]()
         while rest := documents[sum(part.count for part in parts) :]:
             share = rest[: next(self._shares)]
             parts.append(Part(self._shredded(share), 0, len(share)))
             parts.append(Part(None, 0, len(rest[len(share) :][:1])))
-        return super().push(documents, parts=parts)
+        return self.host.ingest.push(documents, parts=parts)
 
     def _shredded(self, documents: Sequence[xscl.Document]) -> Portion:
         version = current(self._artefacts.directory)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from cep_core.entries import StateWriter
 from feeds.documents import Document
 from tests.examples import examples
+from xscl.assembly import load
 from xscl.engine import Engine
 
 QUERIES = {
@@ -35,7 +36,7 @@ ACTIONS = st.lists(
 
 def kept(engine: Engine) -> dict[str, list[str]]:
     """Return what operators over time keep: the entries of an empty log, in no order."""
-    core = engine._network.core
+    core = engine.host.state.network.core
     found: dict[str, list[str]] = {"kept": [], "waiting": [], "lanes": []}
     for entry in StateWriter(core.plan, core.codec, lambda operator: operator.number).entries({}):
         for key, data in entry.items():
@@ -75,7 +76,10 @@ def test_the_entries_are_the_whole(actions: list[tuple[str, str, bool]]) -> None
             if again or number == len(actions) - 1:
                 before = kept(engine)
                 most = max(most, *map(len, before.values()))
-                engine._load()
+                transactions = engine.host.transactions
+                transactions.state = load(
+                    transactions.store, transactions.settings, transactions.compiled
+                )
                 assert kept(engine) == before
         event("something was kept" if most else "nothing was kept")
 

@@ -42,7 +42,7 @@ def test_status_counts_by_window(home: Home) -> None:
     with (
         home.hold("test"),
         Engine(home.database) as engine,
-        closing(engine.store()) as store,
+        closing(engine.host.connect()) as store,
     ):
         found = Looks(store, home, engine=engine).now()
     # The fifth and the sixth came in the last day; what has come now is no instance yet.

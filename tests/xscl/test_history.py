@@ -43,7 +43,7 @@ def found(matches: Iterable[Match]) -> Found:
 
 def tables(engine: Engine) -> Mapping[str, list[Any]]:
     """Return the rows of every table, the engine's and those of its stages."""
-    with closing(engine.store()) as store:
+    with closing(engine.host.connect()) as store:
         listed = store.fetch(
             "SELECT schema_name, table_name FROM duckdb_tables()"
             " WHERE database_name = current_database() ORDER BY ALL"
@@ -278,7 +278,7 @@ def test_a_query_in_another_language() -> None:
 
 
 def test_a_trial_ends_when_it_is_told_to(engine: Engine) -> None:
-    engine.end_questions()
+    engine.host.trials.end()
     with pytest.raises(Stopping):
         engine.try_query(PAIR)
 

@@ -84,7 +84,7 @@ def fail(run: Run) -> None:
 def test_steps_are_taken_in_order_and_once(old: Path, plant: Plant) -> None:
     plant(rename, rename_back)
     for _ in range(2):
-        with xscl.Engine(old) as engine, closing(engine.store()) as store:
+        with xscl.Engine(old) as engine, closing(engine.host.connect()) as store:
             assert store.meta("version") == NEXT + 1
             assert engine.consumed("direct") == 12
             assert len(engine.matches()) == 1

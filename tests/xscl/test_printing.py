@@ -170,9 +170,9 @@ def test_all_matches_are_heard_once_in_order(tmp_path: Path) -> None:
             assert following.has_read_all()
         every = [one.id for one in engine.matches() if not one.subscription.startswith("_1.")]
         assert heard.found == every[2:], "what was there before it began was not asked for"
-        engine.save_told()
+        engine.host.log.save_acknowledged()
         engine.push(documents(30))
-        assert engine.told < engine.matches()[-1].position
+        assert engine.host.log.acknowledged < engine.matches()[-1].position
     with xscl.Engine(path) as engine:
         with tail(engine, heard) as following:
             following.finish(threading.Event())
@@ -184,7 +184,7 @@ def test_who_is_slow_holds_up_nobody_and_skips() -> None:
     heard = Heard()
     with xscl.Engine() as engine:
         engine.subscribe("pairs", PAIRS)
-        engine.untold()
+        engine.host.log.undelivered()
         heard.may_go.clear()
         with tail(engine, heard, behind=100) as following:
             engine.push(documents(1, 2))
@@ -208,7 +208,7 @@ def test_who_fails_goes_on_with_the_next(caplog: pytest.LogCaptureFixture) -> No
 
     with xscl.Engine() as engine:
         engine.subscribe("pairs", PAIRS)
-        engine.untold()
+        engine.host.log.undelivered()
         following = MatchTail(engine, _mine, fail)
         for n in range(1, 4):
             engine.push(documents(n))
@@ -224,12 +224,12 @@ def test_the_past_of_a_new_subscription_is_not_printed() -> None:
     with xscl.Engine() as engine:
         engine.retain(Retention(history=None))
         engine.subscribe("pairs", PAIRS)
-        engine.untold()
+        engine.host.log.undelivered()
         with tail(engine, heard) as following:
             engine.push(documents(1, 2))
             following.ring()
             following.finish(threading.Event())
-            eventually(lambda: engine.told == engine.matches()[-1].position)
+            eventually(lambda: engine.host.log.acknowledged == engine.matches()[-1].position)
             engine.subscribe("past", PAIRS.replace("1000", "999"), since="900 s")
             following.ring()
             following.finish(threading.Event())
@@ -300,7 +300,7 @@ def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str) ->
     home = Home(tmp_path / "data")
     with home.hold("test"), xscl.Engine(home.database) as engine:
         engine.subscribe("pairs", PAIRS)
-        engine.untold()
+        engine.host.log.undelivered()
     with Spool(home.spool) as spool:
         spool.append(documents(*range(100), text="long " * 30), 1)
     options = ["--json"] if form == "json" else []
@@ -324,7 +324,7 @@ def test_an_output_that_nobody_reads_stops_nothing(tmp_path: Path, form: str) ->
     with xscl.Engine(home.database) as engine:
         count = len(engine.matches())
         assert count == 4950
-        assert len(engine.untold()) > 0
+        assert len(engine.host.log.undelivered()) > 0
 
 
 def _status(home: Home) -> dict[str, Any]:
@@ -337,7 +337,7 @@ def test_a_read_that_fails_is_repeated_without_another_ring(
     heard = Heard()
     with xscl.Engine() as engine:
         engine.subscribe("pairs", PAIRS)
-        engine.untold()
+        engine.host.log.undelivered()
         with tail(engine, heard) as following:
             read, fails = following._pages.of_all, iter((True, False))
 
@@ -364,7 +364,7 @@ def test_a_listener_that_fails_to_hear_of_skipped_matches_hears_the_next(
     monkeypatch.setattr(heard, "skip", full)
     with xscl.Engine() as engine:
         engine.subscribe("pairs", PAIRS)
-        engine.untold()
+        engine.host.log.undelivered()
         with tail(engine, heard, behind=10) as following:
             engine.push(documents(*range(1, 10)))
             following.ring()

@@ -15,6 +15,7 @@ from feeds.documents import Document
 from feeds.errors import MalformedDocument
 from tests.examples import examples
 from tests.xscl.test_entries import kept
+from xscl import transactions
 from xscl.engine import Engine
 from xscl.errors import DocumentError, XsclError
 from xscl.xpath import image
@@ -157,8 +158,8 @@ def test_what_is_refused_rebuilds_nothing(
     for name in ("cel next", "or"):
         act(engine, ("subscribe", name), 0)
     engine.subscribe("reader", "read//a->x JOIN{x = y, 10} read//a->y")
-    loads: list[Engine] = []
-    monkeypatch.setattr(Engine, "_load", loads.append)
+    loads: list[object] = []
+    monkeypatch.setattr(transactions, "load", lambda *given: loads.append(given))
     before = kept(engine)
     with pytest.raises((XsclError, MalformedDocument, DocumentError)):
         fail(engine)

@@ -64,7 +64,7 @@ def documents_of(
 
 
 def answers(engine: xscl.Engine) -> list[Answer]:
-    rows = engine._store.fetch("SELECT qid, doc1, doc2, nodes FROM state.result")
+    rows = engine.host.transactions.store.fetch("SELECT qid, doc1, doc2, nodes FROM state.result")
     return [(qid, one, other, tuple(nodes)) for qid, one, other, nodes in rows]
 
 
@@ -102,8 +102,8 @@ def run(
                 engine = xscl.Engine(path, result_bound=most)
     with engine:
         cut_at = (
-            engine._store.fetch("SELECT qid, doc FROM state.cut")
-            if engine._store.has("cut")
+            engine.host.transactions.store.fetch("SELECT qid, doc FROM state.cut")
+            if engine.host.transactions.store.has("cut")
             else []
         )
         return answers(engine), set(cut_at)
@@ -250,11 +250,11 @@ def test_an_operator_over_time_takes_no_row_of_a_document_that_was_cut() -> None
 
 def test_a_push_with_very_many_results_is_split_between_documents() -> None:
     engine = xscl.Engine()
-    engine._push_size.size = 3
+    engine.host.ingest._push_size.size = 3
     engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
     documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
     matches = engine.push(documents, source=("q", 1))
-    assert engine._pushes == 2  # three, and four times as many from then on
+    assert engine.host.state.pushes == 2  # three, and four times as many from then on
     assert len(matches) == 90
     assert [match.position for match in matches] == sorted(match.position for match in matches)
     assert len(engine.push(documents, source=("q", 1))) == 0
@@ -267,9 +267,9 @@ def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again() -> 
         documents = [xscl.Document("S", f"d{n}", n, b"<r><a>v</a></r>") for n in range(10)]
         with xscl.Engine(path) as engine:
             engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
-            engine._push_size.size = 3
+            engine.host.ingest._push_size.size = 3
             fails_at = iter((False, True))
-            push = engine._push
+            push = engine.host.ingest._transact
 
             def failing(*arguments: object) -> object:
                 if next(fails_at):
@@ -277,7 +277,7 @@ def test_a_split_push_that_was_broken_off_is_made_good_when_it_comes_again() -> 
                 return push(*arguments)  # type: ignore[arg-type]
 
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(engine, "_push", failing)
+                patch.setattr(engine.host.ingest, "_transact", failing)
                 with pytest.raises(KeyboardInterrupt):
                     engine.push(documents, source=("q", 1))
             assert engine.consumed("q") is None
@@ -340,8 +340,8 @@ def test_what_was_committed_of_a_push_that_fails_later_is_heard() -> None:
     heard: list[int] = []
     engine = xscl.Engine()
     engine.subscribe("q", "S//r[./a->x] JOIN{x = y, 1 d} S//r[./a->y]")
-    engine._push_size.size = 2
-    push, fails = engine._push, iter((False, True))
+    engine.host.ingest._push_size.size = 2
+    push, fails = engine.host.ingest._transact, iter((False, True))
 
     def failing(*arguments: object) -> object:
         if next(fails):
@@ -350,7 +350,7 @@ def test_what_was_committed_of_a_push_that_fails_later_is_heard() -> None:
 
     documents = [xscl.Document("S", f"d{n}", n, body("a")) for n in range(4)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(engine, "_push", failing)
+        patch.setattr(engine.host.ingest, "_transact", failing)
         with pytest.raises(StoreError, match="the disk is full"):
             engine.push(documents, source=("q", 1), listen=lambda found: heard.append(len(found)))
     assert heard == [2]

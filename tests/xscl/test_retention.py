@@ -56,7 +56,7 @@ def bytes_of_texts(engine: Engine) -> int:
 
 
 def told(engine: Engine) -> KeptTexts:
-    with closing(engine.store()) as store:
+    with closing(engine.host.connect()) as store:
         return kept(store)
 
 

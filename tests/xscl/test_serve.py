@@ -186,7 +186,7 @@ def test_one_run_polls_consumes_delivers_and_ends(place: Home) -> None:
             place.hold("test"),
             Engine(place.database) as engine,
             Feeds(engine) as feeds,
-            closing(Endpoints(engine.store(), secrets_in(place.path / NAME))) as endpoints,
+            closing(Endpoints(engine.host.connect(), secrets_in(place.path / NAME))) as endpoints,
         ):
             follow(engine, feeds, f"http://127.0.0.1:{server.port}/feed", stream="f")
             engine.subscribe("items", "f//item->x")
@@ -216,7 +216,7 @@ def test_a_run_without_requests_mails_no_more_than_users_may_have(place: Home) -
     with (
         place.hold("test"),
         Engine(place.database) as engine,
-        closing(engine.store()) as store,
+        closing(engine.host.connect()) as store,
     ):
         user = Accounts(store).make("dora", Quota(mails_a_day=2))
     service = Service(place, Serving(spark=False), lambda matches: None)
@@ -343,7 +343,7 @@ def test_status_counts_matches_as_the_engine_does(place: Home) -> None:
     with (
         Engine(place.database) as engine,
         Spool(place.spool) as spool,
-        closing(engine.store()) as store,
+        closing(engine.host.connect()) as store,
     ):
         create_tables(store)
         before = status(store, place)
@@ -387,7 +387,7 @@ def test_what_costs_as_much_as_is_kept_is_counted_seldom(place: Home) -> None:
     with (
         Engine(place.database) as engine,
         Spool(place.spool) as spool,
-        closing(engine.store()) as store,
+        closing(engine.host.connect()) as store,
     ):
         create_tables(store)
         looks = Looks(store, place, clock)
@@ -424,7 +424,7 @@ def test_what_waits_is_opened_once(place: Home) -> None:
     with (
         Engine(place.database) as engine,
         Spool(place.spool) as spool,
-        closing(engine.store()) as store,
+        closing(engine.host.connect()) as store,
     ):
         create_tables(store)
         looks = Looks(store, place)

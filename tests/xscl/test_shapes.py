@@ -328,7 +328,9 @@ def test_the_lateness_of_a_published_stream_is_asked_without_its_outlines() -> N
             prepared.append(query)
             return registrable(compile_query(query))
 
-        streams = Streams(engine._store, engine._subscriptions, compile_query, prepare)
+        streams = Streams(
+            engine.host.transactions.store, engine.host.state.subscriptions, compile_query, prepare
+        )
         found = []
         for n, by in enumerate(forms):
             engine.subscribe(f"q{n}", made.format(n=n, by=by))

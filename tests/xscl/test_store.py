@@ -219,7 +219,7 @@ def test_every_change_raises_the_count_and_the_mark(tmp_path: Path) -> None:
         engine.sql("SELECT * FROM documents")
         list(engine.matches())
         assert read_mark(path) == counts[-1]
-        with closing(engine.store()) as store:
+        with closing(engine.host.connect()) as store:
             assert store.seen() == counts[-1]
     assert [one and one.commits for one in counts] == [1, 2, 3]
     assert read_mark(path) == counts[-1]
@@ -246,7 +246,7 @@ def rolled_back(store: Store) -> None:
 @pytest.mark.parametrize("threshold", usually(["1 KB", "16 MB"], "1 KB"))
 def test_the_count_is_never_behind_the_mark(path: Path, tmp_path: Path, threshold: str) -> None:
     """Also where a commit is a checkpoint and nothing is written to the log."""
-    with xscl.Engine(path) as engine, closing(engine.store()) as store:
+    with xscl.Engine(path) as engine, closing(engine.host.connect()) as store:
         store.fetch(f"SET checkpoint_threshold = '{threshold}'")
         for number in range(3, 9):
             text = random.Random(number).randbytes(100_000 * (number % 3)).hex()
@@ -342,7 +342,7 @@ def test_accepted_as_it_is(killed: Path) -> None:
 
 
 def test_two_threads_commit_and_the_mark_is_the_last(path: Path) -> None:
-    with xscl.Engine(path) as engine, closing(engine.store()) as store:
+    with xscl.Engine(path) as engine, closing(engine.host.connect()) as store:
         store.connection.execute("CREATE TABLE state.beside(n INTEGER)")
         failures: list[BaseException] = []
 
@@ -630,7 +630,7 @@ def test_a_closed_engine_says_so(tmp_path: Path, kept: bool) -> None:
         lambda: engine.try_query(TWICE),
         lambda: engine.why("twice", "d1", "d2"),
         lambda: engine.explain("twice"),
-        lambda: engine.store(),
+        lambda: engine.host.connect(),
         lambda: engine.flush(),
         lambda: engine.advance(5),
         lambda: matches[0].xml(),

@@ -39,12 +39,13 @@ class Changes:
         engine, at = self.engine, self._round
         self._round += 1
         self._number += 2
-        self.pushed.append(engine.push([document(self._number - n, at % 3) for n in (1, 0)]))
+        found = engine.push([document(self._number - n, at % 3) for n in (1, 0)])
+        self.pushed.append(found.matches)
         del self.pushed[:-20]
         engine.stream(f"T{at}", lateness=at)
         engine.subscribe(f"s{at}", f"T{at}//a[.='{at}']->x FOLLOWED BY{{x=y, 5 s}} S//b->y")
         if at % 3 == 0:
-            with suppress(ZeroDivisionError), engine._changing():
+            with suppress(ZeroDivisionError), engine.host.transactions.change():
                 raise ZeroDivisionError  # the engine reads everything again
         if at % 2:
             engine.unsubscribe(f"s{at}")
@@ -68,14 +69,14 @@ READERS: dict[str, Callable[[Changes], object]] = {
     "received": lambda c: [one.received() for one in c.pushed[-2:]],
     "kept": lambda c: read(c.engine.matches()[:5]),
     "after": lambda c: read(c.engine.matches(after=3)[:5]),
-    "untold": lambda c: read(c.engine.untold()[-3:]),
+    "untold": lambda c: read(c.engine.host.log.undelivered()[-3:]),
     "page": lambda c: read(c.engine.matches_of("pairs", limit=3).matches),
     "tried": lambda c: read(c.engine.try_query(PAIRS)[:3]),
     "why": _why,
     "explain": lambda c: c.engine.explain("pairs", sql=True),
     "sql": lambda c: c.engine.sql("SELECT count(*) FROM documents").num_rows,
     "plan": lambda c: c.engine.plan(),
-    "names": lambda c: (len(c.engine.subscriptions), c.engine.known_streams()),
+    "names": lambda c: (len(c.engine.subscriptions), c.engine.host.catalog.stream_names()),
     "document": lambda c: c.engine.document("d1"),
 }
 
@@ -87,7 +88,7 @@ def test_all_can_read_while_another_thread_changes(tmp_path: Path, kept: str, qu
     path = None if kept == "memory" else tmp_path / "x.duckdb"
     with xscl.Engine(path) as engine:
         engine.subscribe("pairs", query)
-        engine.untold()
+        engine.host.log.undelivered()
         engine.push([document(1), document(2), document(3)])
         assert len(engine.matches()) > 0
         changes = Changes(engine)
@@ -139,7 +140,7 @@ def test_matches_are_read_while_a_push_holds_the_engine(tmp_path: Path) -> None:
         def reads() -> None:
             read_by.extend(read(pushed))
 
-        with engine._changing():
+        with engine.host.transactions.change():
             thread = threading.Thread(target=reads, daemon=True)
             thread.start()
             thread.join(60)
@@ -173,11 +174,11 @@ def test_matches_are_counted_as_they_are_expanded() -> None:
             texts = [f"<a>hi{words}</a>", f"<a>hi{words}<!-- again --></a>"][: 1 + number % 2]
             found = engine.push(
                 [xscl.Document("S", f"d{number}", number, text.encode()) for text in texts]
-            )
+            ).matches
             assert found.received() == Counter(match.subscription for match in found)
             counted.append(found.received())
             engine.subscribe(f"late-{number}", shared, updates=bool(number % 2))
         assert {name.partition("-")[0] for one in counted for name in one} == {
             *("first", "updates", "groups", "chain", "time", "late")
         }
-        assert not engine.push([]).received()
+        assert not engine.push([]).matches.received()

@@ -34,7 +34,7 @@ def document(number: int, value: int) -> xscl.Document:
 
 
 def cache(engine: xscl.Engine) -> ViewCache:
-    return engine._processor._kept
+    return engine.host.state.processor._kept
 
 
 def batch(first: int, count: int) -> list[xscl.Document]:
@@ -105,7 +105,7 @@ def test_what_is_in_memory_stays_when_a_query_leaves() -> None:
         engine.unsubscribe("left")
         assert cache(engine) is kept
         assert kept._documents["doc"].tolist() == here
-        ((links,),) = engine._store.fetch(
+        ((links,),) = engine.host.transactions.store.fetch(
             "SELECT count(DISTINCT (doc, node1, node2)) FROM state.binding WHERE key IS NOT NULL"
         )
         in_memory = int(kept._links["valued"].sum())
@@ -128,9 +128,14 @@ def chained(budget: int | None) -> xscl.Engine:
 
 def test_a_composite_of_several_streams_has_its_times_once() -> None:
     with chained(None) as engine:
-        documents = engine._store.fetch("SELECT DISTINCT doc FROM state.binding ORDER BY ALL")
+        documents = engine.host.transactions.store.fetch(
+            "SELECT DISTINCT doc FROM state.binding ORDER BY ALL"
+        )
         assert len(documents) == 10
-        assert engine._store.fetch("SELECT doc FROM state.times ORDER BY ALL") == documents
+        assert (
+            engine.host.transactions.store.fetch("SELECT doc FROM state.times ORDER BY ALL")
+            == documents
+        )
 
 
 def test_what_comes_in_several_rounds_is_met_whole() -> None:
@@ -153,7 +158,7 @@ def matched(engine: xscl.Engine) -> list[tuple[str, ...]]:
 
 def counted(engine: xscl.Engine) -> tuple[int, int]:
     """Return how many links and rows the database has."""
-    (found,) = engine._store.fetch(
+    (found,) = engine.host.transactions.store.fetch(
         "SELECT count(DISTINCT (doc, node1, node2, key)), count(*) FROM state.binding"
     )
     return found

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import xscl.assembly
 import xscl.store
 from feeds.documents import Document
 from tests.examples import examples
+from xscl import transactions
 from xscl.engine import Engine
 from xscl.errors import SqlError, StoreError
 from xscl.home import Home
@@ -49,7 +49,7 @@ def told(engine: Engine) -> list[tuple[object, ...]]:
 
 def killed(engine: Engine, directory: Path) -> Path:
     """Return the store of an engine as a kill would leave it."""
-    path = engine._store.path
+    path = engine.host.transactions.store.path
     assert path is not None
     for file in path.parent.glob(f"{path.name}*"):
         shutil.copy(file, directory / file.name)
@@ -111,14 +111,14 @@ def test_a_question_counts_no_commits(query: str, tmp_path: Path) -> None:
     with Engine(tmp_path / "state.duckdb") as engine:
         for name in ("b c", "b c, 2"):
             subscribe(engine, name)
-            assert engine._registry.waiting
-            before = engine._store.seen()
+            assert engine.host.state.registry.waiting
+            before = engine.host.transactions.store.seen()
             with pytest.raises(SqlError, match="Cannot write"):
                 engine.sql(query)
-            assert engine._store.seen() == before
+            assert engine.host.transactions.store.seen() == before
             assert engine.sql("FROM R_T_1").num_rows > 0
-            engine.save()
-            assert not engine._registry.waiting
+            engine.host.transactions.save()
+            assert not engine.host.state.registry.waiting
             with pytest.raises(SqlError, match="Cannot write"):
                 engine.sql(query)
     Engine(tmp_path / "state.duckdb").close()
@@ -133,7 +133,7 @@ def test_what_waits_can_be_removed(tmp_path: Path) -> None:
         before = told(engine)
         path = killed(engine, tmp_path / "killed")
     with Engine(path) as engine:
-        assert engine._registry.waiting
+        assert engine.host.state.registry.waiting
         assert told(engine) == before
         engine.unsubscribe("c b")
         engine.unsubscribe("c, 2")
@@ -143,10 +143,10 @@ def test_what_waits_can_be_removed(tmp_path: Path) -> None:
 def test_no_more_wait_than_are_allowed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Engine(tmp_path / "state.duckdb") as engine:
         subscribe(engine, "b c")
-        assert engine._registry.waiting
-        monkeypatch.setattr(xscl.assembly, "WAITING", engine._registry.waiting)
+        assert engine.host.state.registry.waiting
+        monkeypatch.setattr(transactions, "WAITING", engine.host.state.registry.waiting)
         subscribe(engine, "b c, 2")
-        assert not engine._registry.waiting
+        assert not engine.host.state.registry.waiting
 
 
 def full(point: str) -> None:
@@ -168,14 +168,14 @@ def test_on_a_full_disk_they_go_on_waiting(
 ) -> None:
     with Engine(tmp_path / "state.duckdb") as engine:
         subscribe(engine, "b c", "c b")
-        before, waiting = told(engine), engine._registry.waiting
+        before, waiting = told(engine), engine.host.state.registry.waiting
         with monkeypatch.context() as patch:
             patch.setattr(xscl.store, "reached", full)
             with pytest.raises(StoreError, match="No space left"):
                 fail(engine)
-        assert (told(engine), engine._registry.waiting) == (before, waiting)
+        assert (told(engine), engine.host.state.registry.waiting) == (before, waiting)
         engine.push([document(30), document(31)])
-        assert engine._registry.waiting == 0
+        assert engine.host.state.registry.waiting == 0
         assert {match.subscription for match in engine.push(document(34))} == {"b c", "c b"}
 
 
@@ -185,13 +185,13 @@ def test_on_a_full_disk_all_can_be_read_and_the_end_is_clean(
     path = tmp_path / "state.duckdb"
     engine = Engine(path)
     subscribe(engine, "b c", "c b")
-    before, waiting = told(engine), engine._registry.waiting
+    before, waiting = told(engine), engine.host.state.registry.waiting
     with monkeypatch.context() as patch:
         patch.setattr(xscl.store, "reached", full)
         assert engine.sql("FROM R_T_1").num_rows == 1  # they share it
         assert engine.sql("FROM state.pair").num_rows > 0
-        engine.save()
-        assert engine._registry.waiting == waiting
+        engine.host.transactions.save()
+        assert engine.host.state.registry.waiting == waiting
         engine.close()
     assert stored_pairs(path) == 0
     with Engine(path) as engine:
@@ -213,14 +213,14 @@ def test_saving_is_no_change_that_could_be_undone(
     path = tmp_path / "state.duckdb"
     with Engine(path) as engine:
         subscribe(engine, "b c", "c b")
-        registry = engine._registry
+        registry = engine.host.state.registry
         waiting = registry.waiting
         with monkeypatch.context() as patch:
             patch.setattr(xscl.store, "reached", fail)
-            engine.save()
-        assert engine._registry is registry
+            engine.host.transactions.save()
+        assert engine.host.state.registry is registry
         assert registry.waiting == (waiting if point == "before_commit" else 0)
-        engine.save()
+        engine.host.transactions.save()
         assert registry.waiting == 0
         rows = engine.sql("SELECT count(*) AS rows, count(DISTINCT id) AS ids FROM state.pair")
         assert rows["rows"] == rows["ids"]
@@ -230,11 +230,11 @@ def test_a_clean_end_and_a_backup_write_what_waits(tmp_path: Path) -> None:
     with Engine(tmp_path / "state.duckdb") as engine:
         subscribe(engine, "b c")
         engine.sql("FROM R_T_1")
-        assert engine._registry.waiting, "who reads writes nothing"
+        assert engine.host.state.registry.waiting, "who reads writes nothing"
         engine.backup(tmp_path / "backup.xscl")
-        assert not engine._registry.waiting
+        assert not engine.host.state.registry.waiting
         subscribe(engine, "c, 2")
-        assert engine._registry.waiting
+        assert engine.host.state.registry.waiting
     home = Home(tmp_path / "restored")
     restore(tmp_path / "backup.xscl", home)
     assert 0 < stored_pairs(home.database) < stored_pairs(tmp_path / "state.duckdb")

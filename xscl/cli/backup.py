@@ -46,9 +46,9 @@ def backup(
         with (
             place.hold("backup"),
             Engine(place.database) as engine,
-            closing(engine.store()) as store,
+            closing(engine.host.connect()) as store,
         ):
-            engine.save()
+            engine.host.transactions.save()
             made = back_up(store, file, place.spool)
     if as_json:
         say_json({"file": str(file), **made.as_dict()})

@@ -38,8 +38,8 @@ def check_webhook(url: str | None) -> None:
 
 def deliver(engine: Engine, at: Home, name: str, url: str) -> Made:
     """Have the matches that a subscription finds from now on posted to an address."""
-    with closing(Endpoints(engine.store(), secrets_in(at.path / NAME))) as endpoints:
-        made, secret = endpoints.add(name, Webhook(url), engine.pages().position())
+    with closing(Endpoints(engine.host.connect(), secrets_in(at.path / NAME))) as endpoints:
+        made, secret = endpoints.add(name, Webhook(url), engine.host.log.pages().position())
     assert secret is not None
     return Made(made.id, secret)
 
@@ -53,7 +53,7 @@ def deliver_remotely(service: Remote, name: str, url: str) -> Made:
 
 def unsubscribe(engine: Engine, at: Home, name: str, *, cascade: bool) -> tuple[str, ...]:
     """Remove a subscription with the secrets of its endpoints; return what was removed."""
-    with closing(Endpoints(engine.store(), secrets_in(at.path / NAME))) as endpoints:
+    with closing(Endpoints(engine.host.connect(), secrets_in(at.path / NAME))) as endpoints:
         removed = engine.unsubscribe(name, cascade=cascade)
         endpoints.remove_of(removed)
     return removed

@@ -89,7 +89,7 @@ def _take(
     heard = Heard(as_json)
     with at.hold("push"), Engine(at.database) as engine, Spool(at.spool) as spool:
         engine.retain(asked(engine.retention))
-        engine.refuse(wrong)
+        engine.host.ingest.refuse(wrong)
         before = _counted(engine)
         for part in _parts(documents):
             spool.append(part, ticks())

@@ -324,7 +324,7 @@ def status(as_json: Json = False, data: Data = DATA, url: Url = None, token: Tok
         with (
             at.hold("status"),
             Engine(at.database) as engine,
-            closing(engine.store()) as store,
+            closing(engine.host.connect()) as store,
         ):
             create_tables(store)
             found, note = figures(store, at, engine), None

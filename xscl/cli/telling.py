@@ -60,13 +60,14 @@ class _ToldAtTheEnd(EngineSink):
     """A sink whose matches count as told when it is left, not batch by batch."""
 
     def __enter__(self) -> _ToldAtTheEnd:
-        self.on_matches(self.engine.untold())
+        self.on_matches(self.engine.host.log.undelivered())
         return self
 
     def consume(
         self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
     ) -> None:
-        self.on_matches(self.engine.push(documents, source=batch, parts=parts))
+        pushed = self.engine.host.ingest.push(documents, source=batch, parts=parts)
+        self.on_matches(pushed.matches)
 
 
 def latest(service: Remote) -> int:

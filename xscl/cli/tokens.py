@@ -125,7 +125,7 @@ def _opened(data: Path, command: str) -> Iterator[tuple[Accounts, Tokens]]:
     with (
         place.hold(command),
         Engine(place.database) as engine,
-        closing(engine.store()) as store,
+        closing(engine.host.connect()) as store,
     ):
         accounts = Accounts(store)
         yield accounts, Tokens(store, accounts)

@@ -52,11 +52,11 @@ class Outbox:
     def __init__(self, engine: Engine, secrets: Secrets, ways: Ways) -> None:
         self._engine = engine
         self._ways = ways
-        self.pages = engine.pages()
+        self.pages = engine.host.log.pages()
         self.bells = Bells()
-        own = engine.store()
+        own = engine.host.connect()
         self.endpoints = Endpoints(own, secrets)
-        self.addresses = SecretAddresses(engine.store())
+        self.addresses = SecretAddresses(engine.host.connect())
         self.listening = Listening(self.pages, generations_of(own))
         self.changes = Changes()
         self.mails = DailyQuota[int]()

@@ -65,7 +65,7 @@ class Backups:
         shutil.rmtree(home.backups, ignore_errors=True)  # what a kill has left
         home.backups.mkdir(mode=0o700)
         target = home.backups / "backup.xscl"
-        self._engine.save()
+        self._engine.host.transactions.save()
         try:
             with self._reading() as store:
                 back_up(store, target, home.spool)

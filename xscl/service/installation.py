@@ -87,7 +87,7 @@ class Readers:
     """Connections for reading (and for small writes) beside the engine, without its lock."""
 
     def __init__(self, engine: Engine) -> None:
-        self._root = engine.store()
+        self._root = engine.host.connect()
         self._mutex = threading.Lock()
         self._idle: queue.SimpleQueue[Store] = queue.SimpleQueue()
         self._made: list[Store] = []
@@ -149,7 +149,7 @@ class PublicStreams:
         """Whether a public stream is known to have this name without looking at documents."""
         if owner(name)[0] != OPERATOR:
             return False
-        if name == EVERYTHING or name in self._seen or self._engine.knows_stream(name):
+        if name == EVERYTHING or name in self._seen or self._engine.host.catalog.has_stream(name):
             return True
         return self._accounts.has_stream(THE_OPERATOR, name)
 
@@ -160,7 +160,7 @@ class PublicStreams:
                 rows = store.fetch("SELECT DISTINCT unnest(streams) FROM state.document")
             self._seen = {name for (name,) in rows if owner(name)[0] == OPERATOR}
             self._seen_at = time.monotonic()
-        known = (*self._engine.known_streams(), *self._accounts.streams(THE_OPERATOR))
+        known = (*self._engine.host.catalog.stream_names(), *self._accounts.streams(THE_OPERATOR))
         return {EVERYTHING, *self._seen, *(n for n in known if owner(n)[0] == OPERATOR)}
 
 
@@ -237,7 +237,7 @@ def installed(
     with ExitStack() as stack:
         feeds = stack.enter_context(Feeds(engine, clock=clock.now))
         readers = stack.enter_context(closing(Readers(engine)))
-        own, tokens = (stack.enter_context(closing(engine.store())) for _ in range(2))
+        own, tokens = (stack.enter_context(closing(engine.host.connect())) for _ in range(2))
         accounts = Accounts(own)
         public = PublicStreams(engine, accounts, readers)
         resolver = Resolver(accounts, public.known, public.is_at_hand)

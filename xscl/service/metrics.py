@@ -72,7 +72,7 @@ class Metrics:
             buckets=_SECONDS,
             registry=self.registry,
         )
-        engine.pace.listener = self._stage
+        engine.host.ingest.pace.listener = self._stage
         self.figures = _Figures(engine, home)
         self.registry.register(self.figures)
 
@@ -100,7 +100,7 @@ class _Figures(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yield the figures as they are now."""
-        pace = self._engine.pace
+        pace = self._engine.host.ingest.pace
         for name, value, what in (
             ("pushes", pace.pushes, "Batches that were pushed since the start"),
             ("pushed_documents", pace.documents, "Documents that were taken since the start"),
@@ -108,7 +108,9 @@ class _Figures(Collector):
         ):
             yield CounterMetricFamily(f"xscl_{name}", what, value=value)
         what = "Bytes of the state that joins meet in memory"
-        yield GaugeMetricFamily("xscl_kept_bytes", what, value=float(self._engine.kept_bytes))
+        yield GaugeMetricFamily(
+            "xscl_kept_bytes", what, value=float(self._engine.host.queries.kept_bytes)
+        )
         yield from _states("feeds", "Feeds by state", self.counted)
         yield from _states("endpoints", "Endpoints of deliveries by state", self.counted)
         yield from _states("dead_letters", "Matches that could not be delivered", self.counted)

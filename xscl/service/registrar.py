@@ -103,7 +103,7 @@ class Registrar:
         if not together:
             return
         try:
-            answers = self._engine.subscribe_each(
+            answers = self._engine.host.catalog.subscribe_each(
                 [(one.name, one.query) for one in together], updates=updates
             )
         except Exception as error:

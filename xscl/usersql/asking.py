@@ -62,7 +62,7 @@ class UserSql:
     ) -> None:
         self.limits = limits or Limits()
         self._engine = engine
-        self._root = engine.store()  # others are made from it without the engine's lock
+        self._root = engine.host.connect()  # others are made from it without the engine's lock
         self._directory = directory
         self._mutex = threading.Lock()
         # Earlier queries of the same user hold a slot for a bounded time, so they are awaited.
@@ -180,7 +180,7 @@ class UserSql:
             os.close(descriptor)
 
     def _is_stale(self, snapshot: Snapshot) -> bool:
-        if self._engine.pushed is snapshot.pushed:
+        if self._engine.host.state.pushed is snapshot.pushed:
             return False
         age = (_now() - snapshot.as_of.taken) / 1e6
         return age > min(max(SOONEST, 10 * snapshot.seconds), LATEST)

@@ -27,7 +27,7 @@ from templates.members import Row
 from templates.views import BACKWARD, FORWARD
 from xscl.documents import EARLIEST
 from xscl.engine import Engine
-from xscl.look import Look
+from xscl.look import ReadSnapshot, read_snapshot
 from xscl.store import Store
 from xscl.usersql.limits import AsOf
 from xscl.usersql.viewer import Viewer
@@ -65,7 +65,7 @@ def publish(
     directory, or in memory without one.
     """
     began = time.monotonic()
-    with engine.look(store) as look:
+    with read_snapshot(engine.host.transactions, store) as look:
         tables = _tables(look, viewer)
         clock = store.progress("clock")
         pushed = look.pushed
@@ -83,7 +83,7 @@ def publish(
 # -- What is in it -------------------------------------------------------------------------
 
 
-def _tables(look: Look, viewer: Viewer) -> Tables:
+def _tables(look: ReadSnapshot, viewer: Viewer) -> Tables:
     tables = _stored(look.store, viewer)
     names = _strings(tables["subscription"]["name"])
     rows = look.rows
@@ -165,7 +165,7 @@ def _joined(store: Store, documents: pa.Table, pairs: set[int] | None) -> Tables
     }
 
 
-def _variables(look: Look, rows: Mapping[int, Row], viewer: Viewer) -> Tables:
+def _variables(look: ReadSnapshot, rows: Mapping[int, Row], viewer: Viewer) -> Tables:
     """Return the pairs of variables of some rows of R_T, and the variables."""
     pairs = look.named(sorted({pair for row in rows.values() for pair in row.pairs}))
     variables = dict(sorted(one for _, *both in pairs for one in both))
@@ -184,7 +184,7 @@ def _variables(look: Look, rows: Mapping[int, Row], viewer: Viewer) -> Tables:
     }
 
 
-def _last_push(look: Look, documents: pa.Table, pairs: set[int] | None) -> Tables:
+def _last_push(look: ReadSnapshot, documents: pa.Table, pairs: set[int] | None) -> Tables:
     """Return the relations of the last push."""
     pushed = look.pushed
     found: Tables = {
@@ -207,7 +207,7 @@ def _last_push(look: Look, documents: pa.Table, pairs: set[int] | None) -> Table
     return found
 
 
-def _templates(look: Look, rows: Mapping[int, Row], documents: pa.Table) -> Tables:
+def _templates(look: ReadSnapshot, rows: Mapping[int, Row], documents: pa.Table) -> Tables:
     """Return some rows of R_T with their templates, and what these rows put out last."""
     numbers = {row.template for row in rows.values()}
     r_t = pa.table(
@@ -231,7 +231,7 @@ def _templates(look: Look, rows: Mapping[int, Row], documents: pa.Table) -> Tabl
     return found
 
 
-def _readers(look: Look, names: Sequence[str], viewer: Viewer) -> Tables:
+def _readers(look: ReadSnapshot, names: Sequence[str], viewer: Viewer) -> Tables:
     """Return who reads which stream, and what is known of streams."""
     readings, streams = look.readings, look.streams
     if not viewer.everything:

@@ -60,6 +60,11 @@ class Arrivals:
         """Yield the documents."""
         return (Arrival(self, place) for place in range(len(self)))
 
+    def behind(self) -> list[int]:
+        """Return the documents that are older than the clock at their arrival."""
+        behind: list[int] = self.docs[self.clocks > self.ts].tolist()
+        return behind
+
     def root(self, place: int) -> etree._Element:
         """Return the root of a document, parsed when it is first needed."""
         root = self.roots.get(place)

@@ -165,7 +165,7 @@ class Sending:
     number: int = 0
 
     def push(self, *documents: xscl.Document) -> None:
-        self.outbox.notify(self.engine.push(documents))
+        self.outbox.notify(self.engine.push(documents).matches)
 
     def items(self, count: int = 1, *tags: str) -> None:
         for _ in range(count):

@@ -172,7 +172,7 @@ def test_what_came_late_is_listed_while_a_push_goes_on(
 
     eventually(lambda: len(late()) == 1)
     assert running.service._outbox is not None
-    with running.service._outbox._engine._lock:
+    with running.service._outbox._engine.host.transactions.lock:
         (found,) = late()
     assert (found["streams"], found["missed"]) == (["punctual"], ["punctual"])
     assert found["timestamp"] == "1970-01-01T00:00:02Z"
@@ -235,7 +235,7 @@ def test_many_at_once_are_all_there(place: Home) -> None:
             thread.join()
     with Engine(place.database) as engine:
         known = {row["id"] for row in engine.sql("SELECT id FROM documents").to_pylist()}
-        behind = engine.segment
+        behind = engine.host.ingest.segment
     assert len(set(ids)) == 80
     spool = Spool(place.spool, read_only=True)
     waiting = {one.id for number in spool.numbers(behind) for one in spool.read(number)}

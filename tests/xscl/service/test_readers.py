@@ -33,7 +33,7 @@ def filled(path: Path, witnesses: int, subscriptions: int) -> Home:
         query = "S//a->x FOLLOWED BY{{x=y, {} s}} S//a->y"
         rows = ((f"s{n}", query.format(1_000_000 + n)) for n in range(subscriptions))
         engine.subscribe_many(rows)
-        with closing(engine.store()) as store, store.transaction():
+        with closing(engine.host.connect()) as store, store.transaction():
             store.fetch(
                 "INSERT INTO state.binding SELECT 1000 + i // 10, 0, i % 10, i % 10,"
                 f" 1000000000 + i::UBIGINT FROM range({witnesses}) t(i)"

@@ -71,7 +71,7 @@ def tokens(tmp_path_factory: pytest.TempPathFactory) -> tuple[Home, dict[str, st
     with (
         home.hold("test"),
         Engine(home.database) as engine,
-        closing(engine.store()) as store,
+        closing(engine.host.connect()) as store,
     ):
         accounts = Accounts(store)
         made = Tokens(store, accounts)

@@ -17,6 +17,7 @@ from feeds.documents import Document
 from tests.foreign import write_foreign_packages
 from tests.waiting import PATIENCE
 from xscl.engine import Engine
+from xscl.look import read_snapshot
 from xscl.relations import PUBLIC
 from xscl.store import Store
 from xscl.usersql import UserSql, Viewer, asking
@@ -133,17 +134,20 @@ def test_a_look_does_not_wait_for_a_long_push(engine: Engine) -> None:
     """While a push holds the engine, a look sees what was before it."""
     engine.subscribe("echo", ECHO)
     engine.push(documents(1, 2))
-    store = engine.store()
-    with engine.look(store) as look:
+    store = engine.host.connect()
+    with read_snapshot(engine.host.transactions, store) as look:
         assert look.streams.num_rows == 1  # which is at hand from now on
     inside, leave = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with engine._changing():
-            engine._take(documents(3, 1))
+        with engine.host.transactions.change() as state:
+            found = state.documents.accept(documents(3, 1))
+            state.arrived.append(found.arrivals)
+            state.network.shred(found.arrivals)
+            state.network.join()
             inside.set()
             leave.wait(PATIENCE)
-            engine._finish()
+            engine.host.ingest._commit(state)
 
     holding = threading.Thread(target=hold)
     holding.start()
@@ -256,7 +260,7 @@ def test_l3_a_million_witnesses_are_published_in_time(tmp_path: Path) -> None:
             owner = f"_{number % 10}." if number % 10 else ""
             engine.subscribe(f"{owner}s{number}", ECHO.replace("1000", str(1000 + number)))
         engine.push(documents(1, 2))
-        store = engine.store()
+        store = engine.host.connect()
         store.fetch(
             "INSERT INTO state.binding SELECT 1000 + i // 10, 1, i % 10, i % 10, i::UBIGINT"
             " FROM range(1000000) t(i)"

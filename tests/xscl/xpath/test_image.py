@@ -104,14 +104,14 @@ def test_what_came_and_went_since_is_asked_for_and_left(tmp_path: Path, asked: l
     old.write_bytes(kept)  # as after a kill
     asked.clear()
     with Engine(path) as engine:
-        pairs = len(engine._network.automaton)
+        pairs = len(engine.host.state.network.automaton)
         assert 0 < sum(asked) < pairs
-        assert set(engine._network.automaton) == set(engine._registry._pairs)
+        assert set(engine.host.state.network.automaton) == set(engine.host.state.registry._pairs)
         got = found([*engine.push(documents(0)), *engine.push(documents(10))])
         assert got == expected(QUERIES[16:])
         for name, _ in QUERIES[16:]:
             engine.unsubscribe(name)
-        assert len(engine._network.automaton) == 0
+        assert len(engine.host.state.network.automaton) == 0
 
 
 def test_the_image_of_another_store_is_of_no_use(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_damaged_image_is_left(damage: str, tmp_path: Path, asked: list[int]) 
             assert damage == "gone"
     asked.clear()
     with Engine(path) as engine:
-        pairs = len(engine._network.automaton)
+        pairs = len(engine.host.state.network.automaton)
         assert pairs > 0
         assert asked == [pairs]
 
@@ -285,7 +285,7 @@ def test_an_image_is_abandoned_when_its_time_is_over(
 def test_a_store_is_closed_whatever_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = Engine(tmp_path / "state.duckdb")
     with monkeypatch.context() as patch:
-        patch.setattr(engine._match_reader, "close", fail)
+        patch.setattr(engine.host.log._reader, "close", fail)
         with pytest.raises(MemoryError):
             engine.close()
     Engine(tmp_path / "state.duckdb").close()

@@ -100,7 +100,7 @@ def _page(
             limit=LIMIT,
             newest_first=newest,
         )
-    return here.engine.pages().of_all(
+    return here.engine.host.log.pages().of_all(
         lambda one: who.own(one.name) is not None,
         after=after or (0, 0),
         before=before,

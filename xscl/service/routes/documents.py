@@ -116,7 +116,7 @@ def take(
     here.usage.do(who, 1)
     here.accounts.claim(THE_OPERATOR if who.is_operator else who, stream)
     if time is None:
-        here.engine.make_live(known)
+        here.engine.host.catalog.declare_live(known)
     (taken,) = here.intake.bring([document], is_timed=is_timed)
     return Taken(id=given, stream=stream, timestamp=taken.timestamp)
 
@@ -144,7 +144,7 @@ def _stream(here: Installation, who: Account, stream: str) -> str:
             hint="name another one",
         )
     known = who.qualify(stream)
-    if here.engine.publishes(known):
+    if here.engine.host.catalog.is_published(known):
         raise Problem(
             HTTPStatus.CONFLICT,
             "stream_published",

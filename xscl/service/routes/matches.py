@@ -78,7 +78,7 @@ def of_all(
 
     position, _, number = (before or "").partition("-")
     place = (int(position), int(number or 0)) if before else None
-    page = here.engine.pages().of_all(
+    page = here.engine.host.log.pages().of_all(
         mine, before=place, limit=limit, newest_first=True, prefix=who.qualify("")
     )
     following = None

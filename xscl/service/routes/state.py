@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from xscl.followed import ticks
 from xscl.lateness import latest_missed
+from xscl.look import read_snapshot
 from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.moments import Moment
@@ -165,7 +166,7 @@ def rejected(here: Here, who: Who, limit: Limit = 100, after: Number = None) -> 
 def late(here: Here, who: Who, limit: Limit = 100) -> list[Late]:
     """Lists the latest documents that came too late for some of your subscriptions."""
     with here.reading() as store:
-        with here.engine.look(store) as look:
+        with read_snapshot(here.engine.host.transactions, store) as look:
             readings = look.readings
         names = readings["subscription"]
         if who.is_operator:

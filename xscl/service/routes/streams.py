@@ -108,7 +108,9 @@ def put(name: Name, declared: Declared, here: Here, who: Who, response: Response
     known = who.qualify(name)
     check_name(name)
     lateness = _lateness(declared.lateness)
-    is_new = not here.accounts.has_stream(who, name) and not here.engine.knows_stream(known)
+    is_new = not here.accounts.has_stream(who, name) and not here.engine.host.catalog.has_stream(
+        known
+    )
     if is_new:
         here.accounts.claim(who, name)
     is_so = lateness == here.engine.lateness(known) and declared.live == here.engine.is_live(known)

@@ -182,7 +182,7 @@ def _answer(
     if_modified_since: str | None,
 ) -> Response:
     """Return a page of a feed, or that the reader has it already."""
-    found = latest(here.engine.pages(), known, PAGE, before=before)
+    found = latest(here.engine.host.log.pages(), known, PAGE, before=before)
     feed = feed_of(known, owner_name(known), found, before, page)
     tag = etag(feed)
     changed = here.outbox.changes.since(f"{form} {known} {before}", tag, int(time.time()))
