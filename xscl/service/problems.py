@@ -106,6 +106,11 @@ class Problem(Exception):
         self.more = more
 
 
+def unprocessable(code: str, detail: str, *, hint: str | None = None, **more: Any) -> Problem:
+    """Return problem 422: the request was read, and cannot be done as it is."""
+    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, code, detail, hint=hint, **more)
+
+
 def not_found(what: str, name: str, hint: str | None = None) -> Problem:
     """Return what is answered for a thing that is not there, or is another user's."""
     return Problem(
@@ -115,14 +120,14 @@ def not_found(what: str, name: str, hint: str | None = None) -> Problem:
 
 def empty_list(hint: str) -> Problem:
     """Return what is answered for an import of nothing: the list was meant to come along."""
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "empty_list", "the list has no rows", hint=hint)
+    return unprocessable("empty_list", "the list has no rows", hint=hint)
 
 
 def refused_address(who: Account, refused: Refused) -> Problem:
     """Return what is answered for an address that is not asked; the operator can allow it."""
     may = who.is_operator and refused.code in ("url_private", "url_port")
     hint = "'xscl serve --allow-address HOST:PORT' allows it" if may else None
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, refused.code, refused.message, hint=hint)
+    return unprocessable(refused.code, refused.message, hint=hint)
 
 
 def answer(problem: Problem) -> Response:
@@ -191,8 +196,7 @@ def _invalid(request: Request, error: Exception) -> Response:
     place = ".".join(str(part) for part in first["loc"])
     wrong = [{"place": ".".join(map(str, e["loc"])), "reason": e["msg"]} for e in error.errors()]
     return answer(
-        Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        unprocessable(
             "invalid_request",
             f"{place}: {first['msg']}",
             hint=_hint(request, first),

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from xscl.service.problems import Problem
+from xscl.service.problems import Problem, unprocessable
 from xscl.service.subscribing import Wanted
 
 T = TypeVar("T")
@@ -42,10 +42,8 @@ def _rows(body: bytes, kind: str) -> Iterator[Wanted]:
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "encoding",
-            f"the list is not UTF-8 text: byte {error.start + 1} is wrong",
+        raise unprocessable(
+            "encoding", f"the list is not UTF-8 text: byte {error.start + 1} is wrong"
         ) from None
     found = _csv(text) if kind == "text/csv" else _json_lines(text)
     for number, row in enumerate(found, 1):
@@ -100,8 +98,7 @@ def _row(number: int, value: object) -> Row:
 
 
 def _wrong(number: int, detail: str) -> Problem:
-    return Problem(
-        HTTPStatus.UNPROCESSABLE_ENTITY,
+    return unprocessable(
         "wrong_row",
         detail,
         hint='a row is {"name": "...", "query": "..."}, or name,query with a heading as CSV',

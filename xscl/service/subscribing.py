@@ -16,7 +16,7 @@ from xscl.results import XSCL, Subscription
 from xscl.service.accounts import Account
 from xscl.service.installation import Installation
 from xscl.service.names import MINE, ReservedName, refuse_unaddressable
-from xscl.service.problems import Problem, not_found
+from xscl.service.problems import Problem, not_found, unprocessable
 from xscl.service.resolving import Resolved
 
 _SUSPECT = re.compile(rf"(?<![\w.-]){MINE.pattern}")
@@ -122,8 +122,7 @@ def subscribe_all(here: Installation, who: Account, rows: Sequence[Wanted]) -> t
     """Register all of some queries or none; return how many are new, how many were there."""
     updates = {one.updates for one in rows}
     if len(updates) > 1:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise unprocessable(
             "mixed_rows",
             "some rows see new versions of documents (updates) and some do not",
             hint="import them apart",
@@ -174,8 +173,7 @@ def refuse_bare(since: str | None) -> None:
     """Raise Problem for a time back without a unit: 7 what?"""
     if since is not None and since.strip().isdecimal():
         number = since.strip()
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise unprocessable(
             "duration",
             f"the duration {number} has no unit",
             hint=f"write '{number} d' or '{number} h'",

@@ -89,17 +89,7 @@ class Unavailable(Refused):
     code = "sql_unavailable"
 
 
-KINDS: tuple[type[Refused], ...] = (
-    Refused,
-    NotSelect,
-    NotAllowed,
-    UnknownRelation,
-    TooLong,
-    TooLarge,
-    TooSlow,
-    Busy,
-    Unavailable,
-)
+_KINDS = {kind.code: kind for kind in Refused.__subclasses__()}
 
 
 def as_data(error: Refused) -> dict[str, Any]:
@@ -115,5 +105,5 @@ def as_data(error: Refused) -> dict[str, Any]:
 
 def from_data(data: dict[str, Any]) -> Refused:
     """Return the error that another process has told of."""
-    kind = next((one for one in KINDS if one.code == data["code"]), Refused)
+    kind = _KINDS.get(data["code"], Refused)
     return kind(data["message"], hint=data["hint"], line=data["line"], column=data["column"])

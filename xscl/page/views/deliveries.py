@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Form, Request, Response
 from fastapi.responses import RedirectResponse
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from xscl.delivery.endpoint import Kind
 from xscl.errors import XsclError
@@ -16,7 +16,7 @@ from xscl.page.problems import PageRoute, told
 from xscl.page.rendering import page
 from xscl.page.views.subscriptions import Given, show
 from xscl.service.dependencies import Here, Who
-from xscl.service.problems import Problem
+from xscl.service.problems import Problem, unprocessable
 from xscl.service.routes import deliveries
 
 router = APIRouter(prefix="/subscriptions/endpoint", route_class=PageRoute, include_in_schema=False)
@@ -25,6 +25,7 @@ Deed: TypeAlias = Literal["pause", "resume", "rotate", "replay", "remove", "conf
 Name = Annotated[str, Form(max_length=500)]
 Id = Annotated[str, Form(max_length=100)]
 Wanted: TypeAlias = deliveries.NewWebhook | deliveries.NewMail | deliveries.NewFile
+_WANTED: TypeAdapter[Wanted] = TypeAdapter(deliveries.New)
 
 
 @router.post("/add")
@@ -87,24 +88,15 @@ def change(
 
 def _wanted(given: Given) -> Wanted:
     """Return what the form asks for; raises Problem where it is no such thing."""
+    field = {"webhook": "url", "mail": "to", "file": "name"}[given.kind]
+    asked = {"kind": given.kind, field: given.to}
+    if given.kind == "mail" and given.every:
+        asked["every"] = given.every
     try:
-        match given.kind:
-            case "webhook":
-                asked = {"kind": given.kind, "url": given.to}
-                return deliveries.NewWebhook.model_validate(asked)
-            case "mail":
-                asked = {"kind": given.kind, "to": given.to}
-                if given.every:
-                    asked["every"] = given.every
-                return deliveries.NewMail.model_validate(asked)
-            case "file":
-                asked = {"kind": given.kind, "name": given.to}
-                return deliveries.NewFile.model_validate(asked)
-            case _:
-                assert_never(given.kind)
+        return _WANTED.validate_python(asked)
     except ValidationError as error:
         words = str(error.errors()[0]["msg"])
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", words) from error
+        raise unprocessable("invalid_request", words) from error
 
 
 def _changes(state: str) -> deliveries.Changes:

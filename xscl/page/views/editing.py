@@ -25,7 +25,7 @@ from xscl.service.installation import Installation
 from xscl.service.problems import Problem
 from xscl.service.routes import subscriptions
 from xscl.service.routes.ask import SECONDS
-from xscl.service.subscribing import Wanted, begin, ended, ending
+from xscl.service.subscribing import Wanted, subscribe
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -92,11 +92,7 @@ def submit(
 def _save(here: Installation, who: Account, name: str, query: str) -> None:
     if not re.fullmatch(r"\S(.*\S)?", name):
         raise XsclError("the subscription needs a name", hint="any words will do")
-    begun = begin(here, who, Wanted(name, query))
-    with ending(here, who, begun):
-        if begun.done is not None:
-            begun.done.result()
-    ended(here, who, begun)
+    subscribe(here, who, Wanted(name, query))
 
 
 def _tried(here: Installation, who: Account, query: str, since: str) -> Sequence[Match]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
@@ -14,7 +13,7 @@ from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.names import owner
-from xscl.service.problems import Problem
+from xscl.service.problems import unprocessable
 from xscl.service.resolving import Resolved
 from xscl.service.routes.subscriptions import QUERY, Name, existing, written
 from xscl.service.showing import MatchShown, document_name, match_shown, visible_document
@@ -222,10 +221,8 @@ def _explained(here: Installation, who: Account, asked: Asked, *, sql: bool) -> 
 def _query(here: Installation, who: Account, asked: Asked) -> tuple[str, Resolved]:
     """Return what the engine is asked: the name of a subscription, or a query as it is resolved."""
     if (asked.query is None) == (asked.subscription is None):
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "query_or_subscription",
-            "give either a query or the name of a subscription",
+        raise unprocessable(
+            "query_or_subscription", "give either a query or the name of a subscription"
         )
     if asked.subscription is not None:
         found = existing(here, who, asked.subscription)

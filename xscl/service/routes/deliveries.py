@@ -23,7 +23,7 @@ from xscl.language.parser import parse_window
 from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
-from xscl.service.problems import Problem, not_found, refused_address
+from xscl.service.problems import Problem, not_found, refused_address, unprocessable
 from xscl.service.routes.matches import POSITION
 from xscl.service.routes.subscriptions import Name, existing
 
@@ -345,8 +345,7 @@ def _way(here: Installation, who: Account, new: NewWebhook | NewMail | NewFile) 
             if not is_address(new.to):
                 raise _wrong("to", "that is not one mail address")
             if here.outbox.mail is None:
-                raise Problem(
-                    HTTPStatus.UNPROCESSABLE_ENTITY,
+                raise unprocessable(
                     "no_mail_server",
                     "this service mails nothing: it has no mail server",
                     hint="the operator names one with 'xscl serve --smtp URL' or XSCL_SMTP",
@@ -371,8 +370,7 @@ def _refuse_ahead(here: Installation, after: int | None) -> None:
     """Raise Problem for a position that no match has yet: all up to there would be left out."""
     newest = here.outbox.pages.position()
     if after is not None and after > newest:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise unprocessable(
             "position_ahead",
             f"after: the newest match is at position {newest}, {after} is not reached yet",
             hint="leave `after` out to begin from now on",
@@ -447,7 +445,7 @@ def _unconfirmed() -> Problem:
 
 
 def _wrong(field: str, detail: str) -> Problem:
-    return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid_request", f"{field}: {detail}")
+    return unprocessable("invalid_request", f"{field}: {detail}")
 
 
 def _same(endpoint: Endpoint) -> Endpoint:

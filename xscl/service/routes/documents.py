@@ -21,7 +21,7 @@ from xscl.service.accounts import THE_OPERATOR, Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.moments import Moment
-from xscl.service.problems import Problem
+from xscl.service.problems import Problem, unprocessable
 from xscl.time_format import ticks_of_time
 
 router = APIRouter(tags=["documents"])
@@ -137,8 +137,7 @@ def _check(here: Installation, who: Account, document: Document) -> None:
 def _stream(here: Installation, who: Account, stream: str) -> str:
     """Return the engine's name of the stream to write on; a user writes on his own ones only."""
     if not stream.isprintable() or stream != stream.strip() or stream == EVERYTHING:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise unprocessable(
             "stream_name",
             f"no documents can be sent to a stream named {stream!r}",
             hint="name another one",
@@ -168,12 +167,7 @@ def _moment(here: Installation, who: Account, time: str | None) -> tuple[int, bo
     now = here.clock.now()
     found = now if time is None else ticks_of_time(time)
     if found is None:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
-            "time",
-            f"{time!r} is no time",
-            hint="write it as 2026-03-01T12:00:00Z",
-        )
+        raise unprocessable("time", f"{time!r} is no time", hint="write it as 2026-03-01T12:00:00Z")
     if found > now + (DAY if who.is_operator else AHEAD):
         raise DocumentError(
             "its time is ahead of the clock of the service, and windows are counted from the"

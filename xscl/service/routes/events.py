@@ -23,7 +23,6 @@ import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query
@@ -39,7 +38,7 @@ from xscl.service.accounts import Account, QuotaExceeded
 from xscl.service.connection_limit import counted_elsewhere
 from xscl.service.dependencies import Here, Standing, Who
 from xscl.service.installation import Installation
-from xscl.service.problems import Problem
+from xscl.service.problems import unprocessable
 from xscl.service.routes.subscriptions import Name, existing
 
 _log = logging.getLogger(__name__)
@@ -156,8 +155,7 @@ async def _begin(given: str | None, outbox: Outbox) -> Beginning:
         return Beginning((listening.position, LAST))
     found = _PLACE.fullmatch(given)
     if found is None:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise unprocessable(
             "last_event_id",
             "that is not the id of an event",
             hint="send the id as it was received, or none",
@@ -167,8 +165,7 @@ async def _begin(given: str | None, outbox: Outbox) -> Beginning:
     told = () if begin == place else (_restored(outbox, begin),)
     span = await listening.span()
     if begin[0] > span.newest:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise unprocessable(
             "position_ahead",
             f"the newest match is at position {span.newest}, {begin[0]} is not reached yet",
             hint="send no id to begin from now on",

@@ -16,7 +16,7 @@ from xscl.service.accounts import Account
 from xscl.service.dependencies import Here, Who
 from xscl.service.installation import Installation
 from xscl.service.paging import After, Limit, Page
-from xscl.service.problems import Problem, not_found
+from xscl.service.problems import not_found, unprocessable
 
 router = APIRouter(tags=["streams"])
 
@@ -138,8 +138,7 @@ def _still_public(here: Installation, who: Account, name: str) -> list[str]:
 
 def _lateness(text: str) -> int:
     if text.strip().isdecimal() and int(text) != 0:
-        raise Problem(
-            HTTPStatus.UNPROCESSABLE_ENTITY,
+        raise unprocessable(
             "duration",
             f"the lateness {text} has no unit",
             hint=f"write '{text.strip()} s' or '{text.strip()} min'",

@@ -22,6 +22,7 @@ MOST = 100
 """Tokens of one user."""
 
 TokenId = Annotated[str, Path(pattern="^[0-9a-f]{8}$", description="The id of the token.")]
+Most = Annotated[int, Field(ge=0, lt=1 << 53)] | None
 User = Annotated[str, Path(min_length=1, max_length=100, description="The name of the user.")]
 
 
@@ -61,35 +62,21 @@ class Quotas(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    subscriptions: int | None = Field(
-        None, ge=0, lt=1 << 53, description="Subscriptions.", examples=[1000]
+    subscriptions: Most = Field(None, description="Subscriptions.", examples=[1000])
+    feeds: Most = Field(None, description="Feeds.", examples=[500])
+    streams: Most = Field(None, description="Streams of his own.", examples=[100])
+    endpoints: Most = Field(None, description="Webhooks, mail addresses and files.", examples=[100])
+    documents_a_day: Most = Field(
+        None, description="Documents sent in a day (UTC).", examples=[100000]
     )
-    feeds: int | None = Field(None, ge=0, lt=1 << 53, description="Feeds.", examples=[500])
-    streams: int | None = Field(
-        None, ge=0, lt=1 << 53, description="Streams of his own.", examples=[100]
+    matches_a_day: Most = Field(
+        None, description="Matches given in a day (UTC).", examples=[1000000]
     )
-    endpoints: int | None = Field(
-        None, ge=0, lt=1 << 53, description="Webhooks, mail addresses and files.", examples=[100]
-    )
-    documents_a_day: int | None = Field(
-        None, ge=0, lt=1 << 53, description="Documents sent in a day (UTC).", examples=[100000]
-    )
-    matches_a_day: int | None = Field(
-        None, ge=0, lt=1 << 53, description="Matches given in a day (UTC).", examples=[1000000]
-    )
-    mails_a_day: int | None = Field(
-        None, ge=0, lt=1 << 53, description="Mails sent in a day (UTC).", examples=[1000]
-    )
+    mails_a_day: Most = Field(None, description="Mails sent in a day (UTC).", examples=[1000])
     requests_a_minute: int | None = Field(
         None, ge=1, lt=1 << 53, description="Requests in a minute.", examples=[6000]
     )
-    listeners: int | None = Field(
-        None,
-        ge=0,
-        lt=1 << 53,
-        description="Streams of events at the same time.",
-        examples=[20],
-    )
+    listeners: Most = Field(None, description="Streams of events at the same time.", examples=[20])
 
 
 class Used(BaseModel):
