@@ -16,15 +16,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import pyarrow as pa
 
 from feeds.spool import Spool
 from xscl.engine import Engine
-from xscl.feed import EVERY, Feed, FeedsError, Headers, feed_key, shown, without_user
+from xscl.feed import EVERY, SECOND, Feed, FeedsError, Headers, feed_key, shown, without_user
 from xscl.feedtables import NAMES, POLLED, SELECT, create_tables, feed_of, table
 from xscl.news import News, Seen, item_hash
 from xscl.secrets import NAME, Secrets, hidden, secrets_in
@@ -44,6 +45,29 @@ class Count:
     skipped: int = 0
     clipped: int = 0
     undated: int = 0
+
+
+def feed_row(feed: Feed, count: Count) -> dict[str, Any]:
+    """Return a feed for people and programs: nothing in it is secret, times are ticks."""
+    plain = ("title", "site_url", "format", "quality", "every")
+    tried = ("polls", "failures", "failing_since", "code", "error", "note")
+    return {
+        "url": feed.shown_url,
+        "key": feed.key,
+        "stream": feed.stream,
+        "tags": list(feed.tags),
+        **{name: getattr(feed, name) for name in plain},
+        "lateness": feed.lateness // SECOND,
+        "ttl": feed.ttl,
+        "headers": [name for name, _ in feed.headers],
+        "state": feed.state,
+        **asdict(count),
+        "added": feed.added,
+        "polled": feed.polled,
+        "next_poll": None if feed.gone else feed.next_poll,
+        **{name: getattr(feed, name) for name in tried},
+        "moved_to": None if feed.moved_to is None else shown(feed.moved_to),
+    }
 
 
 class Feeds:

@@ -81,6 +81,34 @@ def follow(
     return feed, allow_late(engine, [feed])
 
 
+def edit(
+    engine: Engine,
+    feeds: Feeds,
+    feed: Feed,
+    *,
+    tags: Sequence[str] | None = None,
+    every: int | None = None,
+    headers: Headers | None = None,
+    revive_at: int | None = None,
+) -> tuple[Feed, list[str]]:
+    """Change what is not None of a feed; return it, and streams as `follow` does.
+
+    Tags and headers are all that it has from now on; `revive_at` is when one that was gone is
+    polled again.
+    """
+    changed = replace(
+        feed,
+        tags=feed.tags if tags is None else tuple(dict.fromkeys(feed.owner + t for t in tags)),
+        every=feed.every if every is None else every,
+        headers=feed.headers if headers is None else headers,
+        given_for=feed.given_for if headers is None else feed.url if headers else "",
+        gone=feed.gone and revive_at is None,
+        next_poll=feed.next_poll if revive_at is None else revive_at,
+    )
+    feeds.edit(changed)
+    return changed, allow_late(engine, [changed])
+
+
 def prepare(engine: Engine) -> None:
     """Give streams of items their lateness and attributes before a subscription reads them.
 

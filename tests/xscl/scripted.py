@@ -14,12 +14,10 @@ from typing import Any, TypeAlias
 from feeds.documents import Document
 from feeds.spool import Spool
 from tests.waiting import PATIENCE
-from xscl.cli.feedrows import row
 from xscl.engine import Engine
 from xscl.feed import Feed
-from xscl.followed import Feeds
+from xscl.followed import Count, Feeds, feed_row
 from xscl.following import Fetching, Polled, follow, poll_now
-from xscl.time_format import ticks_of_time
 
 HOUR = 3_600_000_000
 DAY = 24 * HOUR
@@ -182,9 +180,7 @@ class Place:
 
     def listed(self, feed: Feed) -> dict[str, Any]:
         """The feed as `feeds list --json` shows it, its times in ticks."""
-        shown = row(self.feeds[feed.key], self.feeds.counts())
-        times = {name: shown[name] for name in ("added", "polled", "next_poll", "failing_since")}
-        return shown | {n: None if t is None else ticks_of_time(t) for n, t in times.items()}
+        return feed_row(self.feeds[feed.key], self.feeds.counts().get(feed.key, Count()))
 
     def spooled(self, feed: Feed) -> list[Document]:
         return [document for document in self.documents() if document.origin == feed.key]

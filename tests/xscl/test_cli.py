@@ -19,7 +19,7 @@ from tests.examples import usually
 from tests.waiting import PATIENCE
 from tests.xscl.commandline import called
 from xscl.cli.commands import deferred
-from xscl.cli.inputs import instant
+from xscl.cli.document_inputs import instant
 from xscl.cli.output import clean, one_line
 from xscl.demo import publishing
 from xscl.engine import Engine

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import Result
 
 from tests.xscl.commandline import called
-from xscl.cli.eventfiles import Record, Unread, read
-from xscl.cli.eventvalues import inferred
+from xscl.cli.event_records import Record, Unread, read
+from xscl.cli.event_types import inferred
 
 PAIRS = "SELECT A.acc, A.amount, B.amount FROM t A ; t B WHERE FILTER(A.acc = B.acc)"
 CEL = "SELECT acc, amount_1 AS A_amount, amount AS B_amount FROM t NEXT{$1.acc = $2.acc} t"

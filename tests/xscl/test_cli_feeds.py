@@ -213,7 +213,8 @@ def test_headers_given_for_a_new_server_do_not_take_the_old_ones_along(server: S
         answered("poll", "--all", *allow)
     (feed,) = listed()
     assert (feed["url"], feed["headers"]) == (f"http://localhost:{server.port}/g", ["X-Old"])
-    answered("edit", feed["key"], "--header", "X-New: b")
+    assert "X-Old" in complained(2, "edit", feed["key"], "--header", "X-New: b")
+    answered("edit", feed["key"], "--no-headers", "--header", "X-New: b")
     answered("poll", "--all", *allow)
     sent = [headers for path, headers in server.asked if path == "/g"]
     assert all("x-old" not in headers for headers in sent)

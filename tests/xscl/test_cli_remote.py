@@ -19,8 +19,8 @@ from tests.xscl import scripted
 from tests.xscl.commandline import called
 from tests.xscl.service.conftest import ANY_PORT, serving
 from xscl.cli import app
-from xscl.cli.naming import feeds_like, subscriptions_like
-from xscl.cli.remote import Refused, Remote
+from xscl.cli.completion import feeds_like, subscriptions_like
+from xscl.cli.http_client import HttpClient, Refused
 from xscl.delivery.endpoints import Endpoints
 from xscl.engine import Engine
 from xscl.following import Fetching
@@ -75,6 +75,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Both]:
         ["subscribe", "reads", "P//result->r"],
         ["feeds", "add", "https://a.example/f", "--stream", "a", "--tag", "daily"],
         ["feeds", "add", "https://b.example/f?token=topsecret", "--stream", "b"],
+        ["feeds", "add", "https://h.example/f", "--stream", "headed", "--header", "X-Key: nobody"],
         ["push", "--stream", "S", "--at", "2024-05-06", *documents],
     ]
     with serving(Home(served)) as running:
@@ -118,6 +119,11 @@ SAME = [
     ["unsubscribe", "pear"],
     ["unsubscribe", "made"],
     ["feeds", "add", "https://a.example/f"],
+    ["feeds", "edit", "headed", "--header", "X-Other: nobody"],
+    ["feeds", "edit", "http://[bad", "--every", "2 h"],
+    ["explain", "S//a->x JOIN{x=y, 3} S//b->y"],
+    ["unsubscribe", "a/b"],
+    ["token", "revoke", "00000000"],
 ]
 
 
@@ -152,6 +158,7 @@ def test_feeds_are_added_edited_and_removed(both: Both) -> None:
     for arguments in (
         ["feeds", "add", "https://c.example/f", "--stream", "c", "--header", "X-Key: nobody"],
         ["feeds", "edit", "c", "--tag", "weekly", "--every", "2h"],
+        ["feeds", "edit", "c", "--no-headers", "--header", "X-Other: nobody"],
         ["feeds", "edit", "c", "--untag", "weekly", "--no-headers"],
         ["feeds", "import", "list.opml", "--tag", "more"],
         ["feeds", "remove", "c"],
@@ -278,14 +285,14 @@ def test_a_malformed_document_may_be_refused_for_another_reason(
     both: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path(both.document("broken.xml")).write_text("<a><b></a>")
-    ask = Remote.ask
+    ask = HttpClient.ask
 
-    def refuse(service: Remote, method: str, path: str, **request: Any) -> httpx.Response:
+    def refuse(service: HttpClient, method: str, path: str, **request: Any) -> httpx.Response:
         if method == "POST":
             raise Refused(429, "busy", "too many documents wait")
         return ask(service, method, path, **request)
 
-    monkeypatch.setattr(Remote, "ask", refuse)
+    monkeypatch.setattr(HttpClient, "ask", refuse)
     said = both.served_fails(1, "push", "--stream", "R", both.document("broken.xml"))
     assert "not read" in said
     assert "too many documents wait" in said
@@ -379,7 +386,7 @@ def test_services_named_wrongly(arguments: list[str], code: int, message: str) -
 
 
 def test_what_a_service_does_not_take_is_told_before_it_is_asked(both: Both) -> None:
-    assert "cannot stand in an address" in both.served_fails(2, "unsubscribe", "a/b")
+    assert "cannot stand in an address" in both.served_fails(2, "token", "revoke", "a/b")
     two = ("push", "--stream", "A", "--stream", "B", both.document("book.xml"))
     assert "for one stream" in both.served_fails(2, *two)
     assert "writes no secret" in both.served_fails(2, "feeds", "export", "--secrets")

@@ -24,9 +24,9 @@ from feeds.documents import Document
 from feeds.spool import Spool
 from tests.examples import usually
 from tests.xscl.service.conftest import eventually
-from xscl.cli.output import match_row, match_text
-from xscl.cli.printing import MatchPrinter
-from xscl.delivery.message import messages_of, owner_of
+from xscl.cli.match_printer import MatchPrinter
+from xscl.cli.output import match_text
+from xscl.delivery.message import messages_of, owner_of, row_of
 from xscl.errors import StoreError
 from xscl.home import Home
 from xscl.match import Match
@@ -52,7 +52,7 @@ def documents(*numbers: int, text: str = "hi") -> list[Document]:
 
 WAYS: dict[str, Callable[[Sequence[Match]], object]] = {
     "text": lambda found: [list(match_text(one)) for one in found],
-    "json": lambda found: [json.dumps(match_row(one)) for one in found],
+    "json": lambda found: [json.dumps(row_of(one)) for one in found],
     "message": lambda found: [one.json() for one in messages_of(found)],
     "page": lambda found: [shown(one, "q") for one in found],
     "xml": lambda found: [one.xml() for one in found],

@@ -13,7 +13,7 @@ from feeds import files
 from feeds.documents import Document
 from tests.corpus import Corpus
 from tests.xscl.commandline import called
-from xscl.cli.inputs import instant
+from xscl.cli.document_inputs import instant
 
 AT = "2026-06-01"
 """When everything was seen: after all of the feeds were written."""

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from xscl.backup import Backup, back_up, receive, refuse_other
+from xscl.backup import Backup
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
-from xscl.cli.output import Misuse, complain, say, say_json
-from xscl.cli.remote import reached
-from xscl.engine import Engine
+from xscl.cli.output import Misuse, answer, complain, say, say_json
+from xscl.cli.service import opened
 from xscl.home import Home
 from xscl.restore import Accepted, Restored, accept
 from xscl.restore import restore as put_back
@@ -35,25 +33,10 @@ def backup(
       xscl backup monday.xscl
       xscl backup --data xscl-data /backups/xscl-$(date +%F).tar
     """
-    service = reached(data, url, token)
-    if service is not None:
-        refuse_other(file)  # before a long time is spent on it
-        with service:
-            made = receive(service.fetch("/v1/backup"), file)
-    else:
-        place = home(data)
-        place.expect()
-        with (
-            place.hold("backup"),
-            Engine(place.database) as engine,
-            closing(engine.host.connect()) as store,
-        ):
-            engine.host.transactions.save()
-            made = back_up(store, file, place.spool)
-    if as_json:
-        say_json({"file": str(file), **made.as_dict()})
-        return
-    say(f"wrote {file}: {_described(made)}")
+    with opened("backup", data, url, token) as service:
+        made = service.backup(file)
+    value = {"file": str(file), **made.as_dict()}
+    answer(value, [f"wrote {file}: {_described(made)}"], as_json=as_json)
 
 
 def restore(

@@ -37,18 +37,18 @@ COMMANDS: Mapping[str, Command] = {
         "Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.",
     ),
     "subscribe": Command(
-        "manage",
+        "subscriptions",
         "subscribe",
         "Register a query under a name; it sees what arrives from now on.",
     ),
     "unsubscribe": Command(
-        "manage", "unsubscribe", "Remove a subscription and everything that only it needed."
+        "subscriptions", "unsubscribe", "Remove a subscription and everything that only it needed."
     ),
     "subscriptions": Command(
-        "manage", "subscriptions", "List the subscriptions in the order of their names."
+        "subscriptions", "subscriptions", "List the subscriptions in the order of their names."
     ),
     "import": Command(
-        "bulk",
+        "import_subscriptions",
         "import_",
         "Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.",
     ),
@@ -56,35 +56,35 @@ COMMANDS: Mapping[str, Command] = {
         "push", "push", "Take documents into the data directory, durably, and print the matches."
     ),
     "matches": Command(
-        "read",
+        "matches",
         "matches",
         "List the matches of a subscription that are kept, in the order in which they were found.",
     ),
     "sql": Command(
-        "read", "sql", "Run one SELECT over the witness relations and all other public tables."
+        "sql", "sql", "Run one SELECT over the witness relations and all other public tables."
     ),
     "explain": Command(
-        "read",
+        "questions",
         "explain",
         "Show how a query is evaluated: join graph, template, sharing, windows, state kept.",
     ),
     "witness": Command(
-        "read",
+        "questions",
         "witness",
         "Show a document as a tree with its node ids and which variables bind where.",
     ),
     "try": Command(
-        "ask",
+        "questions",
         "try_query",
         "Print what a query would have matched on the kept documents, without registering it.",
     ),
     "why": Command(
-        "ask",
+        "questions",
         "why",
         "Show why a query matches some documents, or why not: all that it asks of them.",
     ),
     "status": Command(
-        "read",
+        "status",
         "status",
         "Show what is registered, how much came in, and what waits; also of a running service.",
     ),

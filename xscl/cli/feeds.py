@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, TypeAlias
-from urllib.parse import urlsplit
+from typing import Annotated, TypeAlias
 
 import typer
 
 from feeds.fetch import CONTACT
-from feeds.spool import Spool
-from xscl.cli import feedlist
-from xscl.cli.feedlist import misused
-from xscl.cli.feedpolling import Outcome, first_polled, poll_remotely
-from xscl.cli.feedrows import (
+from xscl.cli import feed_lists
+from xscl.cli.completion import feeds_like
+from xscl.cli.feed_lists import misused
+from xscl.cli.feed_rows import (
+    HEADINGS,
+    PollOutcome,
     Row,
-    all_told,
+    cells,
     described,
     find,
     first_poll,
     followed,
-    listed,
-    row,
     streams,
-    told,
 )
-from xscl.cli.naming import feeds_like
+from xscl.cli.match_report import MatchReport
 from xscl.cli.options import (
     DATA,
     AllowAddress,
@@ -38,34 +34,21 @@ from xscl.cli.options import (
     NotifyHistory,
     Token,
     Url,
-    home,
 )
-from xscl.cli.output import Misuse, complain, say, say_json
-from xscl.cli.remote import Remote, place, reached
-from xscl.cli.telling import Heard, sink
-from xscl.engine import Engine
-from xscl.feed import (
-    EVERY,
-    Feed,
-    Headers,
-    check_name,
-    check_url,
-    read_header,
-)
-from xscl.followed import Feeds, ticks
-from xscl.following import Fetching, Polled, allow_late, follow, late_items, poll_now
-from xscl.home import Home
+from xscl.cli.output import Misuse, answer, complain, list_rows, say, say_json
+from xscl.cli.service import opened
+from xscl.feed import EVERY, Headers, check_name, check_url, read_header
+from xscl.followed import ticks
+from xscl.following import Fetching
 from xscl.language.parser import parse_window
-from xscl.pipeline import DirectConsumer
-from xscl.retention import asked
-from xscl.time_format import written
+from xscl.time_format import ticks_of_time
 
 app = typer.Typer(
     help="Follow feeds: RSS, Atom and JSON Feed.", no_args_is_help=True, rich_markup_mode=None
 )
 
-app.command("import")(feedlist.import_)
-app.command()(feedlist.export)
+app.command("import")(feed_lists.import_)
+app.command()(feed_lists.export)
 
 _LEAST = 60  # seconds
 
@@ -119,42 +102,14 @@ def add(
             check_name(name)
     seconds = EVERY if every is None else _seconds(every)
     headers = _headers(header)
-    service = reached(data, url, token)
-    if service is not None:
-        wanted = {
-            "url": address,
-            "stream": stream,
-            "tags": tag or [],
-            "every": f"{seconds} s",
-            "headers": _written(headers),
-        }
-        with service:
-            answer = service.ask("POST", "/v1/feeds", json=wanted).json()
-            added, warnings = first_polled(service, told(answer)), answer["warnings"]
-    else:
-        at = home(data)
-        with (
-            at.hold("feeds add"),
-            Engine(at.database) as engine,
-            Feeds(engine, at.spool) as feeds,
-        ):
-            feed, fixed = follow(
-                engine,
-                feeds,
-                address,
-                stream=stream,
-                tags=tag or (),
-                every=seconds,
-                headers=headers,
-            )
-        added, warnings = row(feed, {}), [late_items(name) for name in fixed]
+    with opened("feeds add", data, url, token, create=True) as service:
+        added, warnings = service.follow(address, stream, tag or (), seconds, headers)
+        is_served = service.is_served
     for warning in warnings:
         complain(warning)
-    if as_json:
-        say_json(added)
-    else:
-        say(followed(added))
-        complain(first_poll(added, is_served=service is not None))
+    answer(added, [followed(added)], as_json=as_json)
+    if not as_json:
+        complain(first_poll(added, is_served=is_served))
 
 
 @app.command("list")
@@ -165,12 +120,9 @@ def list_(data: Data = DATA, url: Url = None, token: Token = None, as_json: Json
     Example:
       xscl feeds list
     """
-    found = _rows("feeds list", data, url, token)
-    if as_json:
-        say_json(found)
-        return
-    for line in listed(found):
-        say(line)
+    with opened("feeds list", data, url, token) as service:
+        found = service.feeds()
+    list_rows("feeds", found, HEADINGS, map(cells, found), as_json=as_json)
 
 
 @app.command()
@@ -183,25 +135,9 @@ def show(
     Example:
       xscl feeds show news
     """
-    found = find(_rows("feeds show", data, url, token), feed)
-    if as_json:
-        say_json(found)
-        return
-    for line in described(found):
-        say(line)
-
-
-def _rows(command: str, data: Path, url: str | None, token: str | None) -> list[Row]:
-    """Return all feeds as values for JSON, in the order in which they were added."""
-    service = reached(data, url, token)
-    if service is not None:
-        with service:
-            return all_told(service)
-    at = home(data)
-    at.expect()
-    with at.hold(command), Engine(at.database) as engine, Feeds(engine, at.spool) as feeds:
-        counts = feeds.counts()
-        return [row(each, counts) for each in feeds]
+    with opened("feeds show", data, url, token) as service:
+        found = find(service.feeds(), feed)
+    answer(found, described(found), as_json=as_json)
 
 
 @app.command()
@@ -237,80 +173,32 @@ def edit(
             check_name(name)
     given = _headers(header)
     seconds = None if every is None else _seconds(every)
-    service = reached(data, url, token)
-    if service is not None:
-        change = {
-            "every": None if seconds is None else f"{seconds} s",
-            "headers": _written(given) if given or no_headers else None,
-            "revive": revive,
-        }
-        with service:
-            answer = _change(service, feed, tag or (), untag or (), change)
-        _say_edited(told(answer), answer["warnings"], as_json)
-        return
-    at = home(data)
-    at.expect()
-    with (
-        at.hold("feeds edit"),
-        Engine(at.database) as engine,
-        Feeds(engine, at.spool) as feeds,
-    ):
-        found = feeds[feed]
-        kept = () if no_headers else _besides(found, given)
-        tags = dict.fromkeys((*found.tags, *(tag or ())))
-        changed = replace(
+    with opened("feeds edit", data, url, token) as service:
+        found = find(service.feeds(), feed)
+        _refuse_lost_headers(found, given, no_headers=no_headers)
+        kept = dict.fromkeys((*found["tags"], *(tag or ())))
+        changed, warnings = service.edit_feed(
             found,
-            tags=tuple(name for name in tags if name not in (untag or ())),
-            every=found.every if seconds is None else seconds,
-            headers=(*kept, *given),
-            given_for=found.url if given else found.given_for,
-            gone=found.gone and not revive,
-            next_poll=ticks() if revive else found.next_poll,
+            tags=[name for name in kept if name not in (untag or ())] if tag or untag else None,
+            every=seconds,
+            headers=given if given or no_headers else None,
+            revive=revive,
         )
-        feeds.edit(changed)
-        fixed = allow_late(engine, [changed])
-        counts = feeds.counts()
-    _say_edited(row(changed, counts), [late_items(name) for name in fixed], as_json)
-
-
-def _change(
-    service: Remote,
-    name: str,
-    tags: Sequence[str],
-    untag: Sequence[str],
-    change: dict[str, Any],
-) -> dict[str, Any]:
-    """Change a feed of a service, and return what it answers."""
-    found = find(all_told(service), name)
-    given = {one.partition(":")[0].lower() for one in change["headers"] or ()}
-    others = [one for one in found["headers"] if one.lower() not in given]
-    if change["headers"] and others:
-        raise Misuse(
-            f"the feed has other headers, too, which a service replaces: {', '.join(others)}",
-            hint="give all of them again, or forget them first with --no-headers",
-        )
-    if tags or untag:
-        kept = dict.fromkeys((*found["tags"], *tags))
-        change["tags"] = [one for one in kept if one not in untag]
-    answer: dict[str, Any] = service.ask("PATCH", place("feeds", found["key"]), json=change).json()
-    return answer
-
-
-def _say_edited(found: Row, warnings: Sequence[str], as_json: bool) -> None:
     for warning in warnings:
         complain(warning)
-    if as_json:
-        say_json(found)
-    else:
-        say(f"{found['url']} is on {', '.join(streams(found))}, every {found['every']} s")
+    line = f"{changed['url']} is on {', '.join(streams(changed))}, every {changed['every']} s"
+    answer(changed, [line], as_json=as_json)
 
 
-def _besides(feed: Feed, given: Headers) -> Headers:
-    """Return the headers that are not given anew; all go if they belong to another server."""
-    if given and urlsplit(feed.given_for)[:2] != urlsplit(feed.url)[:2]:
-        return ()
+def _refuse_lost_headers(feed: Row, given: Headers, *, no_headers: bool) -> None:
+    """Raise Misuse if new headers would replace others, whose values nobody is shown."""
     names = {name.lower() for name, _ in given}
-    return tuple((name, value) for name, value in feed.headers if name.lower() not in names)
+    lost = [name for name in feed["headers"] if name.lower() not in names]
+    if given and lost and not no_headers:
+        raise Misuse(
+            f"the feed has other headers, too, which would be replaced: {', '.join(lost)}",
+            hint="give all of them again, or replace them with --no-headers --header ...",
+        )
 
 
 @app.command()
@@ -327,27 +215,10 @@ def remove(
     Example:
       xscl feeds remove https://example.org/news.atom
     """
-    service = reached(data, url, token)
-    if service is not None:
-        with service:
-            known = find(all_told(service), feed)
-            service.ask("DELETE", place("feeds", known["key"]))
-        address = known["url"]
-    else:
-        at = home(data)
-        at.expect()
-        with (
-            at.hold("feeds remove"),
-            Engine(at.database) as engine,
-            Feeds(engine, at.spool) as feeds,
-        ):
-            found = feeds[feed]
-            feeds.remove(found)
-        address = found.shown_url
-    if as_json:
-        say_json({"removed": address})
-    else:
-        say(f"no longer following {address}")
+    with opened("feeds remove", data, url, token) as service:
+        found = find(service.feeds(), feed)
+        service.remove_feed(found)
+    answer({"removed": found["url"]}, [f"no longer following {found['url']}"], as_json=as_json)
 
 
 @app.command()
@@ -370,68 +241,36 @@ def poll(
     Example:
       xscl feeds poll --all
     """
-    heard = Heard(as_json, notify_history)
-    service = reached(data, url, token)
-    if service is not None:
-        if allow_address:
-            raise Misuse("--allow-address is for the service to be told: 'xscl serve' takes it")
-        with service:
-            outcomes = poll_remotely(service, feed or (), everything, heard)
-        _say_outcomes(outcomes, heard, as_json)
-    else:
-        at = home(data)
-        at.expect()
-        fetching = Fetching(tuple(allow_address or ()), contact=contact)
-        outcomes = _poll(at, feed or (), everything, heard, fetching)
+    report = MatchReport(as_json, notify_history)
+    fetching = Fetching(tuple(allow_address or ()), contact=contact)
+    with opened("feeds poll", data, url, token) as service:
+        chosen = _chosen(service.feeds(), feed or (), everything)
+        with service.poll_feeds(chosen, fetching, report) as outcomes:
+            _say_outcomes(outcomes, report)
+            sys.stdout.flush()  # before the matches count as told
     if outcomes and all(each.row["error"] is not None for each in outcomes):
         raise typer.Exit(1)
 
 
-def _poll(
-    at: Home, names: Sequence[str], everything: bool, heard: Heard, fetching: Fetching
-) -> list[Outcome]:
-    """Poll feeds of a data directory that nobody else uses, and tell what came."""
-    with (
-        at.hold("feeds poll"),
-        Engine(at.database) as engine,
-        Spool(at.spool) as spool,
-        Feeds(engine, at.spool) as feeds,
-    ):
-        engine.retain(asked(engine.retention))
-        chosen = _chosen(feeds, names, everything)
-        polled = poll_now(feeds, spool, chosen, fetching)
-        with sink(engine, heard) as telling:
-            DirectConsumer(spool, telling).run_once()
-            counts = feeds.counts()
-            outcomes = [
-                Outcome(row(each.feed, counts), each.new, _held(each), each.asked)
-                for each in polled
-            ]
-            if heard.as_json:  # before the matches count as told
-                _say_outcomes(outcomes, heard, True)
-                sys.stdout.flush()
-        if not heard.as_json:
-            _say_outcomes(outcomes, heard, False)
-    return outcomes
-
-
-def _held(polled: Polled) -> str | None:
-    return None if polled.held_until is None else written(polled.held_until)
-
-
-def _chosen(feeds: Feeds, names: Sequence[str], everything: bool) -> list[Feed]:
+def _chosen(feeds: Sequence[Row], names: Sequence[str], everything: bool) -> list[Row]:
+    """Return the feeds to poll: those named, all, or those that are due, longest waiting first."""
     if names:
-        return [feeds[name] for name in names]
-    return [feed for feed in feeds if not feed.gone] if everything else feeds.due(ticks())
+        return [find(feeds, name) for name in names]
+    alive = [one for one in feeds if one["next_poll"] is not None]
+    if everything:
+        return alive
+    times = {one["key"]: ticks_of_time(one["next_poll"]) or 0 for one in alive}
+    due = [one for one in alive if times[one["key"]] <= ticks()]
+    return sorted(due, key=lambda one: (times[one["key"]], one["key"]))
 
 
-def _say_outcomes(outcomes: Sequence[Outcome], heard: Heard, as_json: bool) -> None:
-    if as_json:
+def _say_outcomes(outcomes: Sequence[PollOutcome], report: MatchReport) -> None:
+    if report.as_json:
         say_json(
             {
                 "feeds": [each.row | {"new": each.new, "asked": each.asked} for each in outcomes],
-                "matches": heard.rows,
-                "matches_among_history": heard.silent,
+                "matches": report.rows,
+                "matches_among_history": report.silent,
             }
         )
         return
@@ -446,8 +285,8 @@ def _say_outcomes(outcomes: Sequence[Outcome], heard: Heard, as_json: bool) -> N
             say(f"{address}: {each.new} new or changed items")
     if not outcomes:
         say("no feed is due")
-    say(f"{len(outcomes)} feeds polled, {heard.shown} matches")
-    _say_silent(heard.silent)
+    say(f"{len(outcomes)} feeds polled, {report.shown} matches")
+    _say_silent(report.silent)
 
 
 def _say_silent(silent: Mapping[str, int]) -> None:
@@ -464,10 +303,6 @@ def _seconds(text: str) -> int:
     if ticks is None or ticks < _LEAST * 1_000_000:
         raise Misuse(f"feeds are not polled more often than every {_LEAST} s")
     return ticks // 1_000_000
-
-
-def _written(headers: Headers) -> list[str]:
-    return [f"{name}: {value}" for name, value in headers]
 
 
 def _headers(written: Sequence[str] | None) -> Headers:

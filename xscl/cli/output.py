@@ -1,4 +1,4 @@
-"""What the commands print: plain lines, JSON, errors with a hint, progress.
+"""Output of the commands: plain lines, JSON, errors with a hint, progress.
 
 Results go to standard output, everything else to standard error.  Control
 characters that a feed may hold never reach a terminal.
@@ -11,15 +11,15 @@ import re
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from xscl.errors import XsclError
+from xscl.time_format import moment
 
 if TYPE_CHECKING:
-    from xscl.cli.told import Told
-    from xscl.match import Match, Node
+    from xscl.delivery.message import MatchFields
+    from xscl.match import Node
 
 # C0 and C1 but for tab and newline, DEL, and the marks that reorder or hide text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
@@ -70,6 +70,30 @@ def complain(message: str, hint: str | None = None) -> None:
         sys.stderr.write(f"hint: {clean(hint)}\n")
 
 
+def answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
+    """Print a value as JSON, or the lines that people read in its place."""
+    if as_json:
+        say_json(value)
+    else:
+        for line in lines:
+            say(line)
+
+
+def list_rows(
+    what: str,
+    value: Sequence[Any],
+    headings: Sequence[str],
+    cells: Iterable[Sequence[object]],
+    *,
+    as_json: bool,
+) -> None:
+    """Print a list as JSON or as a table; of an empty one only say so, on standard error."""
+    if not value and not as_json:
+        complain(f"no {what}")
+    else:
+        answer(value, table(headings, cells), as_json=as_json)
+
+
 def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
     """Yield rows as aligned lines, each cell one line of text."""
     cells = [[one_line("" if c is None else str(c)) for c in row] for row in rows]
@@ -78,32 +102,12 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator
         yield "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip()
 
 
-def instant(ticks: int | None) -> str:
-    """Return a time for people: ISO 8601 in UTC, or the number if no calendar has it."""
-    if ticks is None:
-        return ""
-    try:
-        moment = datetime.fromtimestamp(ticks // 1_000_000, UTC)
-    except (ValueError, OverflowError, OSError):
-        return str(ticks)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def match_row(match: Match | Told) -> dict[str, Any]:
-    """Return a match as a value for JSON."""
-    # Who has a match has loaded these; errors are printed without them.
-    from xscl.cli.told import Told
-    from xscl.delivery.message import row_of
-
-    return match.row() if isinstance(match, Told) else row_of(match)
-
-
-def match_text(match: Match | Told) -> Iterator[str]:
+def match_text(match: MatchFields) -> Iterator[str]:
     """Yield a match as lines for people: when, who, what, and what its variables hold.
 
     Of a node around other bound nodes the location says more than its text.
     """
-    yield f"{instant(match.t1)}  {match.subscription}  {'  +  '.join(match.documents)}"
+    yield f"{moment(match.t1)}  {match.subscription}  {'  +  '.join(match.documents)}"
     bound = [(variable, node) for variable, nodes in match.bindings.items() for node in nodes]
     around = _around(node for _, node in bound)
     for variable, node in bound:

@@ -11,21 +11,20 @@ from typing import Annotated
 import typer
 
 from feeds.documents import Document
-from xscl.cli.events import SPOKEN, Asked, run_events
-from xscl.cli.inputs import instant, load, sources
+from xscl.cli.document_inputs import instant, load, sources
 from xscl.cli.options import At, Native
 from xscl.cli.output import (
     Misuse,
     clean,
     complain,
-    match_row,
     match_text,
     say,
     say_json,
     tracked,
 )
-from xscl.cli.queries import query_text
-from xscl.cli.told import Told
+from xscl.cli.query_argument import query_text
+from xscl.cli.run_events import LANGUAGE_NAMES, Asked, run_events
+from xscl.delivery.message import MatchFields, row_of
 from xscl.engine import Engine
 from xscl.language.windows import refuse_bare_windows
 from xscl.match import Match
@@ -66,7 +65,9 @@ def run(
     language: Annotated[
         str | None,
         typer.Option(
-            "--language", metavar="|".join(SPOKEN), help="Event queries over files of events."
+            "--language",
+            metavar="|".join(LANGUAGE_NAMES),
+            help="Event queries over files of events.",
         ),
     ] = None,
     schema: Annotated[
@@ -154,18 +155,18 @@ def _matches(engine: Engine, documents: Sequence[Document]) -> Iterator[Match]:
     yield from engine.flush()
 
 
-def _write_text(match: Match | Told) -> None:
+def _write_text(match: MatchFields) -> None:
     for line in match_text(match):
         say(line)
 
 
-def _write_xml(match: Match | Told) -> None:
+def _write_xml(match: MatchFields) -> None:
     text = match.xml().decode()
     sys.stdout.write((clean(text) if sys.stdout.isatty() else text) + "\n")
 
 
-def _write_jsonl(match: Match | Told) -> None:
-    say_json(match_row(match))
+def _write_jsonl(match: MatchFields) -> None:
+    say_json(row_of(match))
 
 
 WRITERS = {Format.TEXT: _write_text, Format.XML: _write_xml, Format.JSONL: _write_jsonl}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from feeds.fetch import CONTACT
+from xscl.cli.match_printer import MatchPrinter
 from xscl.cli.options import (
     DATA,
     AllowAddress,
@@ -24,7 +25,6 @@ from xscl.cli.options import (
     home,
 )
 from xscl.cli.output import complain, say, say_json
-from xscl.cli.printing import MatchPrinter
 from xscl.delivery.mail import mail_server
 from xscl.demo import demonstrate
 from xscl.extras import install_command, missing, require

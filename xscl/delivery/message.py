@@ -14,14 +14,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 from lxml import etree
 
 from feeds.display import safe_link
 from feeds.times import rfc3339
 from xscl.delivery.wording import CUT, bound_lines
-from xscl.match import Match
+from xscl.match import Match, Node
 from xscl.xpath.tree import Tree
 
 TOGETHER = 100
@@ -103,7 +103,29 @@ class Message:
         return json.dumps(shortened).encode()
 
 
-def row_of(match: Match) -> dict[str, Any]:
+class MatchFields(Protocol):
+    """The fields of a match that are shown, of one in the store or of one that the API returned."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def subscription(self) -> str: ...
+    @property
+    def documents(self) -> tuple[str, ...]: ...
+    @property
+    def t0(self) -> int: ...
+    @property
+    def t1(self) -> int: ...
+    @property
+    def history(self) -> bool: ...
+    @property
+    def bindings(self) -> dict[str, list[Node]]: ...
+    @property
+    def constructed(self) -> bool: ...
+    def xml(self) -> bytes: ...
+
+
+def row_of(match: MatchFields) -> dict[str, Any]:
     """Return a match as a value for JSON."""
     return {
         "match": match.id,

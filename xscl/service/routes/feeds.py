@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -12,10 +12,10 @@ from starlette.concurrency import run_in_threadpool
 
 from feeds.addresses import refusal
 from feeds.opml import read_list, write_opml
-from xscl.feed import EVERY, SECOND, Feed, check_url, read_header, shown
+from xscl.feed import EVERY, SECOND, Feed, check_url, read_header
 from xscl.feedlist import Line, outlines_of, take_list
-from xscl.followed import Count, Feeds
-from xscl.following import allow_late, follow, late_items
+from xscl.followed import Count, Feeds, feed_row
+from xscl.following import allow_late, edit, follow, late_items
 from xscl.language.names import EVERYTHING
 from xscl.language.parser import parse_window
 from xscl.service.accounts import Account
@@ -280,23 +280,19 @@ def get(key: Key, here: Here, who: Who) -> Shown:
 @router.patch("/feeds/{key}", summary="Change a feed")
 def change(key: Key, change: Change, here: Here, who: Who) -> Shown:
     """Changes tags, the time between polls, headers; items stay as they are."""
-    owner = who.qualify("")
+    for tag in change.tags or ():
+        who.qualify(tag)
+    every = None if change.every is None else _seconds(change.every)
+    headers = None if change.headers is None else tuple(map(read_header, change.headers))
     with here.feeds_lock:
         feed = existing(here.feeds, who, key)
-        changed = feed
-        if change.tags is not None:
-            for tag in change.tags:
-                who.qualify(tag)
-            changed = replace(changed, tags=tuple(dict.fromkeys(owner + t for t in change.tags)))
-        if change.every is not None:
-            changed = replace(changed, every=_seconds(change.every))
-        if change.headers is not None:
-            headers = tuple(map(read_header, change.headers))
-            changed = replace(changed, headers=headers, given_for=feed.url if headers else "")
-        if change.revive:
-            changed = replace(changed, gone=False, next_poll=here.clock.now())
-        here.feeds.edit(changed)
-        fixed = allow_late(here.engine, [changed])
+        changed, fixed = edit(
+            *(here.engine, here.feeds, feed),
+            tags=change.tags,
+            every=every,
+            headers=headers,
+            revive_at=here.clock.now() if change.revive else None,
+        )
         _claim(here, who, changed)
         counts = here.feeds.counts([feed.key])
     return _shown(who, changed, counts, fixed)
@@ -364,35 +360,18 @@ def _own(who: Account, name: str) -> str:
 def _shown(
     who: Account, feed: Feed, counts: dict[str, Count], fixed: list[str] | None = None
 ) -> Shown:
-    count = counts.get(feed.key, Count())
-    values: dict[str, Any] = {
-        name: getattr(feed, name) for name in Shown.model_fields if hasattr(feed, name)
+    row = feed_row(feed, counts.get(feed.key, Count()))
+    own = {
+        "key": _own(who, feed.key),
+        "stream": _own(who, feed.stream),
+        "tags": [_own(who, tag) for tag in feed.tags],
+        "error": None if feed.error is None else who.shown(feed.error),
+        "note": None if feed.note is None else who.shown(feed.note),
     }
-    return Shown(
-        **values
-        | {
-            "key": _own(who, feed.key),
-            "url": feed.shown_url,
-            "stream": _own(who, feed.stream),
-            "tags": [_own(who, tag) for tag in feed.tags],
-            "lateness": feed.lateness // SECOND,
-            "headers": [name for name, _ in feed.headers],
-            "items": count.items,
-            "versions": count.versions,
-            "skipped": count.skipped,
-            "clipped": count.clipped,
-            "undated": count.undated,
-            "next_poll": None if feed.gone else feed.next_poll,
-            "error": None if feed.error is None else who.shown(feed.error),
-            "note": None if feed.note is None else who.shown(feed.note),
-            "moved_to": None if feed.moved_to is None else shown(feed.moved_to),
-            "warnings": [
-                late_items(_own(who, name))
-                for name in fixed or ()
-                if name != EVERYTHING or who.is_operator
-            ],
-        }
-    )
+    warnings = [
+        late_items(_own(who, name)) for name in fixed or () if name != EVERYTHING or who.is_operator
+    ]
+    return Shown(**row | own, warnings=warnings)
 
 
 def _outcome(who: Account, line: Line) -> Outcome:

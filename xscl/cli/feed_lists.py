@@ -8,23 +8,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from feeds.errors import FeedError
 from feeds.opml import Outline, read_list, write_opml
 from feeds.xmlparse import DEFAULT
-from xscl.cli.feedrows import all_told
-from xscl.cli.options import DATA, Data, Json, Token, Url, home
-from xscl.cli.output import Misuse, clean, complain, say, say_json
-from xscl.cli.remote import Remote, reached
-from xscl.engine import Engine
-from xscl.feed import EVERY, FeedsError, check_name
-from xscl.feedlist import Line, outlines_of, take_list
-from xscl.followed import Feeds
-from xscl.following import allow_late
-from xscl.home import Home
+from xscl.cli.options import DATA, Data, Json, Token, Url
+from xscl.cli.output import Misuse, answer, clean, complain, say
+from xscl.cli.service import opened
+from xscl.feed import FeedsError, check_name
+from xscl.feedlist import Line
 
 TITLE = "Feeds followed by xscl"
 
@@ -51,41 +46,9 @@ def import_(
         for name in tag or ():
             check_name(name)
     body, outlines = _read(file)
-    service = reached(data, url, token)
-    if service is not None:
-        with service:
-            parameters = {"tag": tag or []}
-            answer = service.ask("POST", "/v1/feeds:import", params=parameters, content=body)
-        lines: Sequence[Line] = [
-            Line(**{**one, "tags": tuple(one["tags"])}) for one in answer.json()
-        ]
-    else:
-        lines = _take(home(data), outlines, tag or ())
-    if as_json:
-        say_json([asdict(line) for line in lines])
-    else:
-        _say_report(lines)
-
-
-def _told(one: dict[str, Any]) -> Line:
-    return Line(**{**one, "tags": tuple(one["tags"])})
-
-
-def _take(at: Home, outlines: Sequence[Outline], tags: Sequence[str]) -> Sequence[Line]:
-    """Follow the feeds of a list, and return what became of each."""
-    with (
-        at.hold("feeds import"),
-        Engine(at.database) as engine,
-        Feeds(engine, at.spool) as feeds,
-    ):
-        taken = take_list(feeds, outlines, tags, EVERY)
-        fixed = allow_late(engine, taken.feeds)
-    if fixed:
-        complain(
-            f"items may come too late for {', '.join(sorted(fixed)[:10])}, whose lateness is fixed "
-            "by subscriptions: add feeds before subscribing to their streams"
-        )
-    return taken.lines
+    with opened("feeds import", data, url, token, create=True) as service:
+        lines = service.import_feeds(body, outlines, tag or ())
+    answer([asdict(line) for line in lines], _report(lines), as_json=as_json)
 
 
 def export(
@@ -106,23 +69,8 @@ def export(
     Example:
       xscl feeds export subscriptions.opml
     """
-    service = reached(data, url, token)
-    if service is not None:
-        if secrets:
-            raise Misuse("a service writes no secret addresses", hint="stop it first")
-        with service:
-            outlines, left_out = _exported(service, tag)
-    else:
-        at = home(data)
-        at.expect()
-        with (
-            at.hold("feeds export"),
-            Engine(at.database) as engine,
-            Feeds(engine, at.spool) as feeds,
-        ):
-            chosen = [feed for feed in feeds if tag is None or tag in feed.tags]
-        found, secret = outlines_of(chosen, secrets=secrets)
-        outlines, left_out = list(found), [feed.shown_url for feed in secret]
+    with opened("feeds export", data, url, token) as service:
+        outlines, left_out = service.export_feeds(tag, secrets=secrets)
     written = write_opml(outlines, TITLE)
     if file is None:
         sys.stdout.write(clean(written.decode("utf-8")))
@@ -136,18 +84,9 @@ def export(
         complain(f"{one} is left out: its address looks secret (--secrets writes it)")
 
 
-def _exported(service: Remote, tag: str | None) -> tuple[list[Outline], list[str]]:
-    """Return the feeds that a service writes, and the shown addresses of those it leaves out."""
-    answer = service.ask("GET", "/v1/feeds:export")
-    found = [one for one in read_list(answer.content) if tag is None or tag in one.tags]
-    written = {one.url for one in found}
-    known = [one for one in all_told(service) if tag is None or tag in one["tags"]]
-    return found, [one["url"] for one in known if one["url"] not in written]
-
-
 @contextmanager
 def misused() -> Iterator[None]:
-    """Turn what is wrong with an argument into a command that was called wrongly."""
+    """Report FeedsError of an argument as a command called wrongly."""
     try:
         yield
     except FeedsError as error:
@@ -155,7 +94,7 @@ def misused() -> Iterator[None]:
 
 
 def _read(file: Path) -> tuple[bytes, tuple[Outline, ...]]:
-    """Return a list as it is, and what it says."""
+    """Return a list as bytes, and its outlines."""
     limit = DEFAULT.bytes + 1
     if str(file) == "-":
         body = sys.stdin.buffer.read(limit)
@@ -171,12 +110,11 @@ def _read(file: Path) -> tuple[bytes, tuple[Outline, ...]]:
         raise Misuse(f"{file} cannot be read: {error}") from error
 
 
-def _say_report(lines: Sequence[Line]) -> None:
-    for line in lines:
-        say(_text(line))
+def _report(lines: Sequence[Line]) -> Iterator[str]:
+    yield from map(_text, lines)
     counted = Counter(line.outcome for line in lines)
     said = ", ".join(f"{number} {outcome}" for outcome, number in counted.items())
-    say(f"{len(lines)} outlines: {said or 'nothing to do'}")
+    yield f"{len(lines)} outlines: {said or 'nothing to do'}"
 
 
 def _text(line: Line) -> str:

@@ -13,8 +13,8 @@ from fractions import Fraction
 from math import isfinite
 
 from cep_core import Schema
-from xscl.cli.eventfiles import Record, Unread, Value
-from xscl.cli.inputs import instant
+from xscl.cli.document_inputs import instant
+from xscl.cli.event_records import Record, Unread, Value
 from xscl.cli.output import Misuse, one_line
 
 SECOND = 1_000_000

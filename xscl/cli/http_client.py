@@ -1,8 +1,7 @@
-"""A running service, as the command line asks it: over HTTP, with the errors of the packages.
+"""HTTP client of a running service; a problem document becomes the error of the packages.
 
-The service that has a data directory has written its address there (`Home.address`); `--url` names
-any other.  A problem document becomes the error that the same command would have raised without a
-service, with the place in the query that was sent, so messages, carets and exit codes are the same.
+An error carries the place in the query that was sent, so messages, carets and exit codes are those
+of the same command on a data directory.
 """
 
 from __future__ import annotations
@@ -19,13 +18,17 @@ import httpx
 
 from xscl.cli.output import Misuse, complain
 from xscl.errors import NameTaken, NotSupported, QueryError, TooComplex, XsclError
-from xscl.home import Home
 
 PAGE = 1_000
-"""Items that are asked for at once."""
+"""Items requested at once."""
 
-_PATIENCE = httpx.Timeout(600.0, connect=5.0)
-_TRIES = 60  # for a service that is busy, a second or more apart
+CONNECT = 5.0
+"""Seconds until a connection has to be there."""
+
+PATIENCE = 600.0
+"""Seconds until an answer has to begin; a trial or a backup takes long."""
+
+_TRIES = 60  # for a busy service, a second or more apart
 _LATER = (httpx.codes.TOO_MANY_REQUESTS, httpx.codes.SERVICE_UNAVAILABLE)
 _QUERIES: Mapping[str, type[QueryError]] = {
     one.code: one for one in (QueryError, NotSupported, TooComplex)
@@ -33,13 +36,13 @@ _QUERIES: Mapping[str, type[QueryError]] = {
 
 
 class Unreachable(XsclError):
-    """There is no service where one was looked for, or it does not answer."""
+    """No service answers at the address."""
 
     code = "unreachable"
 
 
 class Refused(XsclError):
-    """What a service has answered in place of what was asked for.
+    """A problem document in place of the answer.
 
     `status` is HTTP's; `problem` is the stable code of the problem; `line` and `column` are a place
     in the query of a row.
@@ -56,8 +59,8 @@ class Refused(XsclError):
 
 
 @dataclass(frozen=True, slots=True)
-class Remote:
-    """A service; `token` says who asks."""
+class HttpClient:
+    """Connection to a service; `token` authenticates the requests."""
 
     address: str
     token: str | None = field(default=None, repr=False)
@@ -65,13 +68,16 @@ class Remote:
 
     def __post_init__(self) -> None:
         headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-        # Neither proxies nor passwords of the environment: a token goes where it was sent.
+        # Neither proxies nor passwords of the environment: the token goes to this address only.
         client = httpx.Client(
-            base_url=self.address, headers=headers, timeout=_PATIENCE, trust_env=False
+            base_url=self.address,
+            headers=headers,
+            timeout=httpx.Timeout(PATIENCE, connect=CONNECT),
+            trust_env=False,
         )
         object.__setattr__(self, "client", client)
 
-    def __enter__(self) -> Remote:
+    def __enter__(self) -> HttpClient:
         return self
 
     def __exit__(
@@ -85,14 +91,17 @@ class Remote:
     def ask(
         self, method: str, path: str, *, source: str | None = None, **request: Any
     ) -> httpx.Response:
-        """Return a good answer; raises what is wrong, at its place in `source` if it is a query."""
+        """Return a successful answer.
+
+        Raises the error of the problem document, at its place in `source` if that is a query.
+        """
         answer = self._send(method, path, request)
         if answer.is_success:
             return answer
         raise _error(answer, source)
 
     def fetch(self, path: str) -> Iterator[bytes]:
-        """Yield what a POST is answered with, piece by piece."""
+        """Yield the body of the answer to a POST, piece by piece."""
         try:
             with self.client.stream("POST", path) as answer:
                 if not answer.is_success:
@@ -100,84 +109,74 @@ class Remote:
                     raise _error(answer, None)
                 yield from answer.iter_raw()
         except httpx.HTTPError as error:
-            raise Unreachable(
-                f"the service at {self.address} has broken off: {error or type(error)}"
-            ) from error
+            raise self._unreachable(error) from error
 
     def get(self, path: str, **parameters: Any) -> Any:
-        """Return what is at an address, as a value."""
-        wanted = {name: value for name, value in parameters.items() if value is not None}
-        return self.ask("GET", path, params=wanted).json()
+        """Return the JSON value of a GET; parameters that are None are left out."""
+        given = {name: value for name, value in parameters.items() if value is not None}
+        return self.ask("GET", path, params=given).json()
 
-    def all_of(self, path: str, **parameters: Any) -> Iterator[Any]:
+    def all_of(self, path: str) -> Iterator[Any]:
         """Yield the items of a list, page by page."""
         after = None
         while True:
-            page = self.get(path, limit=PAGE, after=after, **parameters)
+            page = self.get(path, limit=PAGE, after=after)
             yield from page["items"]
             after = page["next"]
             if after is None:
                 return
 
-    def figures(self) -> dict[str, Any] | None:
-        """Return the figures of the service, None if they are not for who asks."""
-        found: dict[str, Any] | None = self.get("/v1/status")["service"]
-        return found
-
-    def caught_up(self) -> bool:
-        """Wait until what was sent is taken in; return whether that could be seen."""
-        began = self.figures()
-        if began is None:
-            return False
-        now = began
-        while now["written"] == began["written"]:
-            now = self._look()
-        target = now["spool"]
-        while now["position"] < target:
-            now = self._look()
-        return True
-
-    def _look(self) -> dict[str, Any]:
-        time.sleep(0.05)
-        found = self.figures()
-        assert found is not None
-        return found
-
     def _send(self, method: str, path: str, request: dict[str, Any]) -> httpx.Response:
-        """Return an answer; a service that has no room now is asked again when it says so."""
+        """Return an answer; retry after the time that a busy service names."""
         for _ in range(_TRIES):
             try:
                 answer = self.client.request(method, path, **request)
             except httpx.HTTPError as error:
-                raise Unreachable(
-                    f"the service at {self.address} does not answer: {error or type(error)}",
-                    hint="is 'xscl serve' running there, on that port?"
-                    " --url or XSCL_URL names another one",
-                ) from error
+                raise self._unreachable(error) from error
             wait = answer.headers.get("retry-after", "")
             if answer.status_code not in _LATER or not wait.isdecimal() or int(wait) > 10:
                 break
             time.sleep(int(wait))
         return answer
 
+    def _unreachable(self, error: httpx.HTTPError) -> Unreachable:
+        """Return the error of a connection that failed, timed out or was closed."""
+        match error:
+            case httpx.ConnectError() | httpx.ConnectTimeout():
+                return Unreachable(
+                    f"the service at {self.address} does not answer: {error or type(error)}",
+                    hint="is 'xscl serve' running there, on that port?"
+                    " --url or XSCL_URL names another one",
+                )
+            case httpx.TimeoutException():
+                return Unreachable(
+                    f"the service at {self.address} accepted the connection, but sent no answer"
+                    f" within {PATIENCE:.0f} s",
+                    hint="it is busy, not stopped, and may still do what was asked:"
+                    " 'xscl status' shows what waits",
+                )
+            case _:
+                return Unreachable(
+                    f"the service at {self.address} closed the connection:"
+                    f" {error or type(error).__name__}",
+                    hint="it stopped or was restarted; 'xscl status' shows whether it runs",
+                )
 
-def reached(data: Path, url: str | None, token: str | None) -> Remote | None:
-    """Return the service that is meant, None if none runs on the data directory."""
-    if url is None:
-        address = Home(data.expanduser().absolute()).address()
-        return None if address is None else Remote(address, _token(token))
+
+def client_at(url: str, token: str | None) -> HttpClient:
+    """Return a client of the service at an address; warn of a token sent in the clear."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
         raise Misuse(f"{url!r} is no address of a service", hint="such as http://127.0.0.1:8425")
     if parts.username or parts.password:
         raise Misuse("a user's name and password do not belong into the address", hint="--token")
-    remote = Remote(url.rstrip("/").removesuffix("/v1"), _token(token))
-    if remote.token is not None and parts.scheme == "http" and not _is_here(parts.hostname):
+    client = HttpClient(url.rstrip("/").removesuffix("/v1"), token_of(token))
+    if client.token is not None and parts.scheme == "http" and not _is_loopback(parts.hostname):
         complain(f"warning: the token goes to {parts.hostname} unencrypted; use https")
-    return remote
+    return client
 
 
-def place(*parts: str, slashes: bool = False) -> str:
+def resource(*parts: str, slashes: bool = False) -> str:
     """Return the path of a resource under /v1, its names quoted."""
     for part in parts:
         if part in ("", ".", "..") or ("/" in part and not slashes):
@@ -188,8 +187,8 @@ def place(*parts: str, slashes: bool = False) -> str:
     return "/".join(("/v1", *(quote(part, safe=":") for part in parts)))
 
 
-def _token(given: str | None) -> str | None:
-    """Return a token; `@file` stands for the one in a file."""
+def token_of(given: str | None) -> str | None:
+    """Return a token; `@file` names the file that holds it."""
     if given is None or not given.startswith("@"):
         return given or None
     path = Path(given[1:]).expanduser()
@@ -200,12 +199,12 @@ def _token(given: str | None) -> str | None:
         raise Misuse(f"the token in {path} cannot be read: {reason}") from None
 
 
-def _is_here(host: str) -> bool:
+def _is_loopback(host: str) -> bool:
     return host in ("localhost", "::1") or host.startswith("127.")
 
 
 def _error(answer: httpx.Response, source: str | None) -> XsclError:
-    """Return the error that a problem document tells."""
+    """Return the error of a problem document."""
     try:
         problem = answer.json()
         code, message = str(problem["code"]), str(problem["detail"])
@@ -230,7 +229,7 @@ def _error(answer: httpx.Response, source: str | None) -> XsclError:
 
 
 def _hint(code: str, hint: str | None) -> str | None:
-    """Return a hint for the command line in place of one for programs."""
+    """Return the hint for the command line where the service has one for programs."""
     if code == "unauthorized" and (hint or "").startswith("send 'Authorization"):
         return "give a token with --token @FILE or XSCL_TOKEN; 'xscl token create' makes one"
     return hint

@@ -21,8 +21,8 @@ from cep_core import (
     Schema,
     definitions,
 )
-from xscl.cli.eventfiles import Record, Unread, as_name, read
-from xscl.cli.eventvalues import (
+from xscl.cli.event_records import Record, Unread, as_name, read
+from xscl.cli.event_types import (
     BEGIN,
     SECOND,
     UNITS,
@@ -32,10 +32,11 @@ from xscl.cli.eventvalues import (
     time_column,
     typed,
 )
-from xscl.cli.output import Misuse, complain, instant, one_line, say, say_json
-from xscl.cli.queries import query_text, refuse_unspoken
+from xscl.cli.output import Misuse, complain, one_line, say, say_json
+from xscl.cli.query_argument import query_text, refuse_unknown_language
+from xscl.time_format import moment
 
-SPOKEN = tuple(name for name in LANGUAGES if name != "air")
+LANGUAGE_NAMES = tuple(name for name in LANGUAGES if name != "air")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Read:
 
 def run_events(asked: Asked, *, strict: bool, as_json: bool) -> None:
     """Run event queries over files and print their matches."""
-    refuse_unspoken(asked.language, SPOKEN)
+    refuse_unknown_language(asked.language, LANGUAGE_NAMES)
     if asked.unit is not None and asked.unit not in UNITS:
         raise Misuse(f"there is no unit {asked.unit}", hint=f"there are {', '.join(UNITS)}")
     defined = _defined(asked.schema)
@@ -215,7 +216,7 @@ def _write(match: Match, *, as_json: bool) -> None:
         say_json({"query": match.query, "t0": event.t0, "t1": event.t1, "values": values})
         return
     shown = zip(names, map(_shown, event.values), strict=True)
-    say(f"{instant(event.t1)}  {match.query}  {'  '.join(f'{n}={v}' for n, v in shown)}")
+    say(f"{moment(event.t1 or 0)}  {match.query}  {'  '.join(f'{n}={v}' for n, v in shown)}")
 
 
 def _shown(value: Any) -> str:

@@ -13,10 +13,9 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 
-from xscl.cli.output import clean, complain, json_line, match_row, match_text
-from xscl.cli.told import Told
+from xscl.cli.output import clean, complain, json_line, match_text
+from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import StoreError
-from xscl.match import Match
 
 GRACE = 1.0
 """Seconds for which an output that nobody reads is waited for when the service ends."""
@@ -40,7 +39,7 @@ class MatchPrinter:
         self._stop_at: float | None = None
         self._closed = False
 
-    def __call__(self, matches: Iterable[Match | Told]) -> None:
+    def __call__(self, matches: Iterable[MatchFields]) -> None:
         """Print matches. Raises OutputUnread after `stop` if nobody reads them.
 
         One whose documents are gone, as its subscription was removed, is left out.
@@ -69,9 +68,9 @@ class MatchPrinter:
         if self._stop_at is None:
             self._stop_at = time.monotonic() + GRACE
 
-    def _lines(self, match: Match | Told) -> Iterator[str]:
+    def _lines(self, match: MatchFields) -> Iterator[str]:
         if self._as_json:
-            yield json_line(match_row(match))
+            yield json_line(row_of(match))
         else:
             yield from map(clean, match_text(match))
 

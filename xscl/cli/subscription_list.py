@@ -21,7 +21,7 @@ _YES = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": 
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ImportRow:
     """A query to subscribe to."""
 
     name: str
@@ -29,7 +29,7 @@ class Row:
     updates: bool = False
 
 
-def read_rows(file: Path) -> list[Row]:
+def read_rows(file: Path) -> list[ImportRow]:
     """Return the rows of a file, of standard input if it is `-`; raises Misuse with the row."""
     try:
         given = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
@@ -59,7 +59,7 @@ def _has_units(shape: Shape) -> bool:
     return True
 
 
-def _of_csv(text: str) -> Iterator[Row]:
+def _of_csv(text: str) -> Iterator[ImportRow]:
     csv.field_size_limit(1_000_000)
     reader = csv.DictReader(io.StringIO(text, newline=""), strict=True)
     number = 0
@@ -81,7 +81,7 @@ def _of_csv(text: str) -> Iterator[Row]:
         raise _wrong(number + 1, f"it is no CSV: {error}") from None
 
 
-def _of_lines(text: str) -> Iterator[Row]:
+def _of_lines(text: str) -> Iterator[ImportRow]:
     lines = (line for line in text.split("\n") if line.strip())
     for number, line in enumerate(lines, 1):
         try:
@@ -93,12 +93,12 @@ def _of_lines(text: str) -> Iterator[Row]:
         yield _row(number, value.get("name"), value.get("query"), value.get("updates", False))
 
 
-def _row(number: int, name: object, query: object, updates: object) -> Row:
+def _row(number: int, name: object, query: object, updates: object) -> ImportRow:
     if not isinstance(name, str) or not name or not isinstance(query, str) or not query:
         raise _wrong(number, "it has no name or no query")
     if not isinstance(updates, bool):
         raise _wrong(number, "updates is neither true nor false")
-    return Row(name, query, updates)
+    return ImportRow(name, query, updates)
 
 
 def _wrong(number: int, reason: str) -> Misuse:

@@ -1,27 +1,92 @@
-"""The answer of a SELECT as a table, CSV, JSON or Parquet."""
+"""`xscl sql`: one SELECT, its answer as a table, CSV, JSON or Parquet."""
 
 from __future__ import annotations
 
 import csv
+import difflib
 import io
 import json
+import re
 import sys
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import typer
 
+from xscl.cli.options import DATA, Data, Json, Token, Url
 from xscl.cli.output import Misuse, clean, table
+from xscl.cli.query_argument import query_text
+from xscl.cli.service import Service, opened
+from xscl.errors import SqlError
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_OFTEN = ("documents", "subscriptions", "watermarks", "late", "rejected", "R_doc", "R_bin")
 
 
-def write_answer(answer: pa.Table, form: str, output: Path | None) -> None:
+class Format(StrEnum):
+    """How a table is written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+    PARQUET = "parquet"
+
+
+def sql(
+    query: Annotated[str, typer.Argument(metavar="SELECT|@FILE", help="One SELECT statement.")],
+    form: Annotated[
+        Format, typer.Option("--format", help="How to write the answer.")
+    ] = Format.TABLE,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write to this file.")
+    ] = None,
+    as_json: Json = False,
+    data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Run one SELECT over the witness relations and all other public tables.
+
+    CSV is written as RFC 4180 has it: lines end in CR and LF.
+
+    \b
+    Example:
+      xscl sql 'SELECT * FROM R_bin LIMIT 5' --format csv
+    """
+    chosen = Format.JSON if as_json else form
+    text = query_text(query)
+    with opened("sql", data, url, token) as service:
+        try:
+            answer = service.sql(text)
+        except SqlError as error:
+            raise SqlError(error.message, hint=_near_relations(service, error.message)) from None
+    _write_answer(answer, chosen, output)
+
+
+def _near_relations(service: Service, message: str) -> str | None:
+    """Return a hint with the names nearest to that of an unknown relation."""
+    unknown = re.search(r"Table with name (\S+) does not exist", message)
+    if unknown is None:
+        return None
+    found = service.sql("SELECT view_name AS name FROM duckdb_views() WHERE NOT internal")
+    names = {str(row["name"]).lower(): str(row["name"]) for row in found.to_pylist()}
+    near = difflib.get_close_matches(unknown[1].lower(), names, n=3)
+    if near:
+        return f"did you mean {' or '.join(names[one] for one in near)}?"
+    return f"such as {', '.join(_OFTEN)}; 'SELECT view_name FROM duckdb_views()' lists them"
+
+
+# -- Formats -------------------------------------------------------------------------------
+
+
+def _write_answer(answer: pa.Table, form: Format, output: Path | None) -> None:
     """Write an answer to a file, or to standard output."""
     if output is None:
-        if form == "parquet" and sys.stdout.isatty():
+        if form is Format.PARQUET and sys.stdout.isatty():
             raise Misuse("Parquet is nothing for a terminal", hint="use --output FILE")
         sys.stdout.flush()
         _write(answer, form, sys.stdout.buffer, show=sys.stdout.isatty())
@@ -34,11 +99,11 @@ def write_answer(answer: pa.Table, form: str, output: Path | None) -> None:
         raise Misuse(f"{output} cannot be written: {error.strerror}") from None
 
 
-def _write(answer: pa.Table, form: str, file: BinaryIO, *, show: bool = False) -> None:
-    if form == "parquet":
+def _write(answer: pa.Table, form: Format, file: BinaryIO, *, show: bool = False) -> None:
+    if form is Format.PARQUET:
         pq.write_table(answer, file)
         return
-    lines = {"table": _table, "csv": _csv, "json": _json}[form](answer)
+    lines = {Format.TABLE: _table, Format.CSV: _csv, Format.JSON: _json}[form](answer)
     file.writelines((clean(line) if show else line).encode() for line in lines)
 
 

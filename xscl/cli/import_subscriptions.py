@@ -1,0 +1,116 @@
+"""`xscl import`: many subscriptions at once, from a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from xscl.cli.http_client import Refused
+from xscl.cli.options import DATA, Data, Json, Token, Url
+from xscl.cli.output import Misuse, answer, tracked
+from xscl.cli.service import Service, opened
+from xscl.cli.subscription_list import ImportRow, read_rows
+from xscl.errors import NameTaken, QueryError, XsclError
+from xscl.service.names import BadName, refuse_unaddressable
+
+PART = 2_000
+"""Rows that are registered together, all or none."""
+
+
+def import_(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="CSV or JSON lines; - is standard input.")
+    ],
+    data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.
+
+    A row {"name": ..., "query": ...} may have "updates", too. Rows that are
+    there already, with the same query, change nothing. All rows are read
+    before the first one is registered; 2,000 at a time are, all or none.
+
+    \b
+    Example:
+      xscl import subscriptions.csv
+    """
+    rows = read_rows(file)
+    _refuse_names(rows)
+    with opened("import", data, url, token, create=True) as service:
+        new = _register(service, rows)
+    unchanged = len(rows) - new
+    answer(
+        {"new": new, "unchanged": unchanged},
+        [f"{new} new subscriptions, {unchanged} were there already"],
+        as_json=as_json,
+    )
+
+
+def _register(service: Service, rows: Sequence[ImportRow]) -> int:
+    """Register rows part by part, and return how many are new."""
+    new = 0
+    for done, part in _parts(rows):
+        try:
+            new += service.import_rows(part)
+        except XsclError as error:
+            if error.row is None:
+                raise
+            raise _wrong(done, part, error) from None
+    return new
+
+
+def _refuse_names(rows: Sequence[ImportRow]) -> None:
+    seen: dict[str, int] = {}
+    for number, row in enumerate(rows, 1):
+        _refuse_name(number, row.name)
+        if row.name in seen:
+            raise Misuse(f"row {number}: the name {row.name!r} is in row {seen[row.name]}, too")
+        seen[row.name] = number
+
+
+def _refuse_name(number: int, name: str) -> None:
+    try:
+        refuse_unaddressable(name)
+    except BadName as error:
+        raise Misuse(f"row {number}: {error.message}", hint=error.hint) from None
+
+
+def _parts(rows: Sequence[ImportRow]) -> Iterator[tuple[int, list[ImportRow]]]:
+    """Yield rows that are registered together, with the number of those before them."""
+    part: list[ImportRow] = []
+    done = 0
+    for row in tracked(rows, "subscribing", len(rows), quiet=not sys.stderr.isatty()):
+        if part and (len(part) >= PART or part[0].updates != row.updates):
+            yield done, part
+            done += len(part)
+            part = []
+        part.append(row)
+    if part:
+        yield done, part
+
+
+def _wrong(done: int, part: Sequence[ImportRow], error: XsclError) -> XsclError:
+    """Return an error with the number of its row in the file, at its place in that row's query."""
+    assert error.row is not None
+    number = done + error.row
+    told = f"row {number}: {error.message}"
+    hint = error.hint
+    if done:
+        hint = f"{hint}; " if hint else ""
+        hint += f"the first {done} rows are registered, and change nothing when they come again"
+    match error:
+        case (
+            QueryError(line=int(line), column=int(column))
+            | Refused(line=int(line), column=int(column))
+        ):
+            return QueryError(told, part[error.row - 1].query, line, column, hint)
+        case NameTaken():
+            return NameTaken(told, hint=hint)
+        case _:
+            return XsclError(told, hint=hint)

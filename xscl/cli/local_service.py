@@ -1,0 +1,395 @@
+"""The use cases of the command line on a data directory that no service runs on, in this process.
+
+`RemoteService` has the same methods over HTTP; see `xscl.cli.service`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from feeds.documents import Document
+from feeds.opml import Outline
+from feeds.spool import Spool
+from xscl.backup import Backup, back_up
+from xscl.cli.feed_rows import TIMES, PollOutcome, Row
+from xscl.cli.match_report import MatchReport, report_sink
+from xscl.cli.output import complain
+from xscl.cli.subscription_list import ImportRow, refuse_bare
+from xscl.cuts import Stopped
+from xscl.delivery.endpoint import Webhook
+from xscl.delivery.endpoints import Endpoints
+from xscl.engine import Engine
+from xscl.errors import NameTaken, XsclError
+from xscl.feed import EVERY, Feed, Headers
+from xscl.feedlist import Line, outlines_of, take_list
+from xscl.feedtables import create_tables
+from xscl.followed import Count, Feeds, feed_row, ticks
+from xscl.following import Fetching, allow_late, edit, follow, late_items, poll_now, prepare
+from xscl.home import Home
+from xscl.match import Match
+from xscl.pipeline import BATCH, BATCH_BYTES, DirectConsumer
+from xscl.refusing import Refusal
+from xscl.results import Subscription
+from xscl.retention import asked
+from xscl.secrets import NAME, secrets_in
+from xscl.service.accounts import THE_OPERATOR, Accounts
+from xscl.service.tokens import Tokens
+from xscl.status import Status, status
+from xscl.time_format import written
+from xscl.why import Why
+from xscl.witness import Witness, spooled, witness
+
+
+@dataclass(frozen=True, slots=True)
+class LocalService:
+    """A data directory, used with the rights of the operator; who calls holds its lock."""
+
+    home: Home
+    engine: Engine
+    is_served = False
+
+    # -- Subscriptions ---------------------------------------------------------------------
+
+    def subscription(self, name: str) -> Row | None:
+        """Return a subscription by its name, None if there is none."""
+        found = self.engine.subscription(name)
+        return None if found is None else self._shown(found)
+
+    def subscriptions(self) -> list[Row]:
+        """Return all subscriptions in the order of their names."""
+        found = sorted(self.engine.subscriptions, key=lambda one: one.name)
+        return [self._shown(one) for one in found]
+
+    def _shown(self, one: Subscription) -> Row:
+        stopped = self.engine.stopped(one.name)
+        return {
+            "name": one.name,
+            "query": one.query,
+            "language": one.language,
+            "reads": list(one.reads),
+            "publishes": one.publish,
+            "template": one.template,
+            "updates": one.updates,
+            "stopped": None if stopped is None else _stopped(stopped),
+        }
+
+    def names_like(self, prefix: str) -> list[str]:
+        """Return names of subscriptions with a prefix."""
+        names = (one.name for one in self.engine.subscriptions)
+        return [name for name in names if name.startswith(prefix)]
+
+    def streams(self) -> set[str]:
+        """Return the names of all known streams."""
+        rows = self.engine.sql(
+            "SELECT stream FROM watermarks WHERE documents > 0 UNION SELECT name FROM state.stream"
+            " UNION SELECT publish FROM subscriptions WHERE publish IS NOT NULL"
+        ).to_pylist()
+        return {row["stream"] for row in rows}
+
+    def subscribe(
+        self, name: str, query: str, *, updates: bool, language: str, since: str | None
+    ) -> Sequence[str]:
+        """Register a query; return the streams that it reads."""
+        prepare(self.engine)
+        self.engine.subscribe(name, query, updates=updates, language=language, since=since)
+        found = self.engine.subscription(name)
+        assert found is not None
+        return found.reads
+
+    def add_webhook(self, name: str, url: str) -> Row:
+        """Post the matches of a subscription from now on; return the id and the secret."""
+        with self._endpoints() as endpoints:
+            made, secret = endpoints.add(
+                name, Webhook(url), self.engine.host.log.pages().position()
+            )
+        return {"id": made.id, "secret": secret}
+
+    def unsubscribe(self, name: str, *, cascade: bool = False) -> Sequence[str]:
+        """Remove a subscription, with `cascade` those that read its stream; return their names."""
+        with self._endpoints() as endpoints:
+            removed = self.engine.unsubscribe(name, cascade=cascade)
+            endpoints.remove_of(removed)
+        return removed
+
+    def _endpoints(self) -> closing[Endpoints]:
+        secrets = secrets_in(self.home.path / NAME)
+        return closing(Endpoints(self.engine.host.connect(), secrets))
+
+    def import_rows(self, rows: Sequence[ImportRow]) -> int:
+        """Register all rows or none, and return how many are new; errors carry their row."""
+        prepare(self.engine)
+        fresh = []
+        for number, row in enumerate(rows, 1):
+            try:
+                if self._is_fresh(row):
+                    fresh.append((number, row))
+            except XsclError as error:
+                error.row = number
+                raise
+        pairs = [(row.name, row.query) for _, row in fresh]
+        try:
+            self.engine.subscribe_many(pairs, updates=rows[0].updates)
+        except XsclError as error:
+            if error.row is not None:
+                error.row = fresh[error.row - 1][0]
+            raise
+        return len(fresh)
+
+    def _is_fresh(self, row: ImportRow) -> bool:
+        """Return whether a row is new; raise if its name has another query."""
+        refuse_bare(row.query)
+        found = self.engine.subscription(row.name)
+        if found is not None and (found.query, found.updates) != (row.query, row.updates):
+            raise NameTaken(
+                f"there is a subscription named {row.name!r} already, with another query"
+            )
+        return found is None
+
+    # -- Questions -------------------------------------------------------------------------
+
+    def matches(self, name: str) -> Iterator[Match]:
+        """Yield the kept matches of a subscription, oldest first."""
+        return (match for match in self.engine.matches() if match.subscription == name)
+
+    def try_query(self, text: str, since: str | None, *, named: bool) -> Sequence[Match]:
+        """Return the matches of a query, or of a named subscription, on the kept documents."""
+        return self.engine.try_query(text, since)
+
+    def why(self, text: str, documents: Sequence[str], *, named: bool) -> Why:
+        """Return the conditions of a match of some documents."""
+        read = partial(spooled, self.engine, directory=self.home.spool)
+        return self.engine.why(text, *documents, read=read)
+
+    def explain(self, text: str, *, named: bool, sql: bool = False) -> str:
+        """Return how a query is evaluated."""
+        return self.engine.explain(text, sql=sql)
+
+    def witness(self, document: str) -> Witness:
+        """Return the nodes of a document, with the variables bound to each."""
+        return witness(self.engine, document, self.home.spool)
+
+    def sql(self, query: str) -> pa.Table:
+        """Return the answer of a SELECT."""
+        return self.engine.sql(query)
+
+    def status(self) -> Status:
+        """Return the figures of the data directory."""
+        with closing(self.engine.host.connect()) as store:
+            create_tables(store)
+            return status(store, self.home, self.engine)
+
+    # -- Documents -------------------------------------------------------------------------
+
+    @contextmanager
+    def push(
+        self, documents: Sequence[Document], refused: Sequence[Refusal], report: MatchReport
+    ) -> Iterator[dict[str, int | None]]:
+        """Take documents in; yield their counts.
+
+        The matches count as reported when the block ends: of a process that was killed before, the
+        next command reports them.
+        """
+        self.engine.retain(asked(self.engine.retention))
+        self.engine.host.ingest.refuse(refused)
+        arrived, late = self._counts()
+        with Spool(self.home.spool) as spool:
+            for batch in _batches(documents):
+                spool.append(batch, ticks())
+            with self._consumed(spool, report):
+                now_arrived, now_late = self._counts()
+                yield {
+                    "documents": len(documents),
+                    "new": now_arrived - arrived,
+                    "late": now_late - late,
+                }
+
+    @contextmanager
+    def _consumed(self, spool: Spool, report: MatchReport) -> Iterator[None]:
+        """Consume the spool; the matches count as reported when the block ends."""
+        with report_sink(self.engine, report) as sink:
+            DirectConsumer(spool, sink).run_once()
+            yield
+
+    def _counts(self) -> tuple[int, int]:
+        """Return how many documents have arrived, and how many were late for a subscription."""
+        (row,) = self.engine.sql(
+            "SELECT (SELECT count(*) FROM documents WHERE NOT published) AS arrived,"
+            " (SELECT count(*) FROM late) AS late"
+        ).to_pylist()
+        return row["arrived"], row["late"]
+
+    # -- Feeds -----------------------------------------------------------------------------
+
+    def feeds(self) -> list[Row]:
+        """Return the feeds in the order in which they were added."""
+        with self._feeds() as feeds:
+            counts = feeds.counts()
+            return [_row(each, counts.get(each.key, Count())) for each in feeds]
+
+    def follow(
+        self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Headers
+    ) -> tuple[Row, Sequence[str]]:
+        """Follow a feed; return it, and warnings."""
+        with self._feeds() as feeds:
+            feed, fixed = follow(
+                *(self.engine, feeds, url),
+                stream=stream,
+                tags=tags,
+                every=every,
+                headers=headers,
+            )
+        return _row(feed, Count()), [late_items(name) for name in fixed]
+
+    def edit_feed(
+        self,
+        feed: Row,
+        *,
+        tags: Sequence[str] | None,
+        every: int | None,
+        headers: Headers | None,
+        revive: bool,
+    ) -> tuple[Row, Sequence[str]]:
+        """Change what is not None of a feed; return it, and warnings."""
+        revive_at = ticks() if revive else None
+        with self._feeds() as feeds:
+            (found,) = feeds.among([feed["key"]])
+            changed, fixed = edit(
+                *(self.engine, feeds, found),
+                tags=tags,
+                every=every,
+                headers=headers,
+                revive_at=revive_at,
+            )
+            count = feeds.counts([changed.key]).get(changed.key, Count())
+        return _row(changed, count), [late_items(name) for name in fixed]
+
+    def remove_feed(self, feed: Row) -> None:
+        """Stop following a feed."""
+        with self._feeds() as feeds:
+            (found,) = feeds.among([feed["key"]])
+            feeds.remove(found)
+
+    @contextmanager
+    def poll_feeds(
+        self, feeds: Sequence[Row], fetching: Fetching, report: MatchReport
+    ) -> Iterator[list[PollOutcome]]:
+        """Poll feeds and consume what is new; yield the outcomes.
+
+        The matches count as reported when the block ends, as with `push`.
+        """
+        self.engine.retain(asked(self.engine.retention))
+        with Spool(self.home.spool) as spool, self._feeds() as table:
+            found = {one.key: one for one in table.among([one["key"] for one in feeds])}
+            chosen = [found[one["key"]] for one in feeds]
+            polled = poll_now(table, spool, chosen, fetching)
+            with self._consumed(spool, report):
+                counts = table.counts()
+                yield [
+                    PollOutcome(
+                        _row(each.feed, counts.get(each.feed.key, Count())),
+                        each.new,
+                        None if each.held_until is None else written(each.held_until),
+                        each.asked,
+                    )
+                    for each in polled
+                ]
+
+    def import_feeds(
+        self, body: bytes, outlines: Sequence[Outline], tags: Sequence[str]
+    ) -> Sequence[Line]:
+        """Follow the feeds of a list; return the outcome of each outline."""
+        with self._feeds() as feeds:
+            taken = take_list(feeds, outlines, tags, EVERY)
+            fixed = allow_late(self.engine, taken.feeds)
+        if fixed:
+            complain(
+                f"items may come too late for {', '.join(sorted(fixed)[:10])}, whose lateness is"
+                " fixed by subscriptions: add feeds before subscribing to their streams"
+            )
+        return taken.lines
+
+    def export_feeds(
+        self, tag: str | None, *, secrets: bool
+    ) -> tuple[Sequence[Outline], Sequence[str]]:
+        """Return the feeds as outlines, and the addresses of those left out as secret."""
+        with self._feeds() as feeds:
+            chosen = [feed for feed in feeds if tag is None or tag in feed.tags]
+        outlines, secret = outlines_of(chosen, secrets=secrets)
+        return outlines, [feed.shown_url for feed in secret]
+
+    def _feeds(self) -> Feeds:
+        return Feeds(self.engine, self.home.spool)
+
+    # -- Administration --------------------------------------------------------------------
+
+    def create_token(self, user: str | None, label: str) -> Row:
+        """Make a token; its text is in this answer only."""
+        with self._tokens() as (accounts, tokens):
+            account = THE_OPERATOR if user is None else accounts.make(user)
+            made, text = tokens.create(account, label)
+        return {"id": made.id, "user": account.name, "label": label, "token": text}
+
+    def tokens(self) -> list[Row]:
+        """Return the tokens without their secrets."""
+        with self._tokens() as (accounts, tokens):
+            names = {one.number: one.name for one in accounts}
+            return [
+                {
+                    "id": one.id,
+                    "user": names[one.account],
+                    "label": one.label,
+                    "created": written(one.created),
+                }
+                for one in tokens.of()
+            ]
+
+    def revoke_token(self, id: str) -> None:
+        """Revoke a token."""
+        with self._tokens() as (_, tokens):
+            tokens.revoke(id)
+
+    @contextmanager
+    def _tokens(self) -> Iterator[tuple[Accounts, Tokens]]:
+        with closing(self.engine.host.connect()) as store:
+            accounts = Accounts(store)
+            yield accounts, Tokens(store, accounts)
+
+    def backup(self, file: Path) -> Backup:
+        """Write a backup of the data directory to a file."""
+        self.engine.host.transactions.save()
+        with closing(self.engine.host.connect()) as store:
+            return back_up(store, file, self.home.spool)
+
+
+def _stopped(stopped: Stopped) -> Row:
+    """Return the cut of a subscription as the API shows it."""
+    return {name: getattr(stopped, name) for name in ("documents", "results", "incomplete")}
+
+
+def _row(feed: Feed, count: Count) -> Row:
+    """Return a feed as the API shows it: times are texts."""
+    found: dict[str, Any] = feed_row(feed, count)
+    for name in TIMES:
+        found[name] = None if found[name] is None else written(found[name])
+    return found
+
+
+def _batches(documents: Sequence[Document]) -> Iterator[list[Document]]:
+    """Yield documents in order, as many together as make a batch of the consumer."""
+    batch: list[Document] = []
+    size = 0
+    for document in documents:
+        if batch and (len(batch) >= BATCH or size + len(document.xml) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(document)
+        size += len(document.xml)
+    if batch:
+        yield batch

@@ -1,0 +1,68 @@
+"""The matches that a command has brought about, printed as they come or as one JSON answer.
+
+A match counts as told when it was written out.  If the process is killed before, the next command
+tells it again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from feeds.documents import Document
+from xscl.cli.output import match_text, say
+from xscl.delivery.message import MatchFields, row_of
+from xscl.engine import Engine
+from xscl.ledger import Batch
+from xscl.sink import EngineSink
+from xscl.xpath.portions import Part
+
+
+@dataclass(slots=True)
+class MatchReport:
+    """Prints matches, or with `as_json` collects them in `rows`; `shown` counts both.
+
+    Matches among what feeds held at their first poll are only counted by subscription, in `silent`,
+    unless `history` is set.
+    """
+
+    as_json: bool
+    history: bool = True
+    shown: int = 0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+    silent: Counter[str] = field(default_factory=Counter)
+
+    def __call__(self, matches: Iterable[MatchFields]) -> None:
+        for match in matches:
+            if match.history and not self.history:
+                self.silent[match.subscription] += 1
+                continue
+            self.shown += 1
+            if self.as_json:
+                self.rows.append(row_of(match))
+            else:
+                for line in match_text(match):
+                    say(line)
+        sys.stdout.flush()
+
+
+def report_sink(engine: Engine, report: MatchReport) -> EngineSink:
+    """Return a sink that reports matches; those of one JSON answer count as told at its end."""
+    return (_ToldAtTheEnd if report.as_json else EngineSink)(engine, report)
+
+
+class _ToldAtTheEnd(EngineSink):
+    """A sink whose matches count as told when its block ends, not batch by batch."""
+
+    def __enter__(self) -> _ToldAtTheEnd:
+        self.on_matches(self.engine.host.log.undelivered())
+        return self
+
+    def consume(
+        self, documents: Sequence[Document], batch: Batch, parts: Sequence[Part] = ()
+    ) -> None:
+        pushed = self.engine.host.ingest.push(documents, source=batch, parts=parts)
+        self.on_matches(pushed.matches)

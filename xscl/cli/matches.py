@@ -1,0 +1,61 @@
+"""`xscl matches`: the kept matches of a subscription."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated
+
+import typer
+
+from xscl.cli.completion import subscriptions_like
+from xscl.cli.options import DATA, Data, Json, Token, Url
+from xscl.cli.output import complain, match_text, say, say_json
+from xscl.cli.service import existing, opened
+from xscl.delivery.message import MatchFields, row_of
+from xscl.errors import XsclError
+
+
+def matches(
+    name: Annotated[
+        str, typer.Argument(help="The name of a subscription.", autocompletion=subscriptions_like)
+    ],
+    after: Annotated[
+        str | None, typer.Option("--after", metavar="ID", help="Only those after this match.")
+    ] = None,
+    as_json: Json = False,
+    data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """List the matches of a subscription that are kept, in the order in which they were found.
+
+    Those among the items that feeds held when they were first polled are
+    there, too. With --json there is one match a line, with its id as "match".
+
+    \b
+    Example:
+      xscl matches echo --json
+    """
+    with opened("matches", data, url, token) as service:
+        existing(service, name)
+        found: Iterator[MatchFields] = iter(service.matches(name))
+        _skip_past(found, after)
+        match = None
+        for match in found:
+            if as_json:
+                say_json(row_of(match))
+            else:
+                say(f"match {match.id}")
+                for line in match_text(match):
+                    say(line)
+    if match is None and not as_json:
+        complain("no matches")
+
+
+def _skip_past(found: Iterator[MatchFields], after: str | None) -> None:
+    """Consume the matches up to one, by its id; raise if it is not there."""
+    if after is not None and not any(match.id == after for match in found):
+        raise XsclError(
+            f"the subscription has no match {after!r}, or not any more",
+            hint="without --after all that are kept are listed",
+        )

@@ -1,0 +1,38 @@
+"""Arguments of commands that hold a query, its language or a duration."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from pathlib import Path
+
+from xscl.cli.output import Misuse
+from xscl.language.faults import near_miss
+from xscl.language.parser import parse_window
+
+
+def query_text(argument: str) -> str:
+    """Return the text of a query: the argument, or after an @ the contents of a file."""
+    if not argument.startswith("@"):
+        return argument
+    path = Path(argument[1:])
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise Misuse(f"the query file {path} cannot be read: {reason}") from None
+
+
+def refuse_unknown_language(language: str, spoken: Collection[str]) -> None:
+    """Raise Misuse for a `--language` that a command does not know."""
+    if language not in spoken:
+        hint = near_miss(language, spoken) or f"one of {', '.join(spoken)}"
+        raise Misuse(f"there is no language {language}", hint=hint)
+
+
+def refuse_bare_duration(since: str | None) -> None:
+    """Raise Misuse for a `--since` without a unit, QueryError for what is no duration."""
+    if since is None:
+        return
+    if since.strip().isdecimal():
+        raise Misuse(f"--since {since} has no unit", hint=f"write '{since} d' or '{since} h'")
+    parse_window(since)

@@ -1,0 +1,188 @@
+"""`xscl try`, `why`, `explain`, `witness`: questions about queries and documents.
+
+Nothing is registered and nothing changes.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, NamedTuple, TypeAlias
+
+import typer
+
+from xscl.cli.completion import subscriptions_like
+from xscl.cli.feed_rows import Row
+from xscl.cli.local_service import LocalService
+from xscl.cli.options import DATA, Data, Json, Token, Url, home
+from xscl.cli.output import answer, complain
+from xscl.cli.query_argument import query_text, refuse_bare_duration
+from xscl.cli.run import WRITERS, Format
+from xscl.cli.service import Service, client_of, opened
+from xscl.compile import compile_query
+from xscl.drawing import draw_query
+from xscl.engine import Engine
+from xscl.errors import XsclError
+from xscl.language.windows import refuse_bare_windows
+from xscl.results import XSCL
+
+Subject: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|QUERY|@FILE",
+        help="A subscription, or a query.",
+        autocompletion=subscriptions_like,
+    ),
+]
+
+
+class Resolved(NamedTuple):
+    """The text of a query, and the subscription if the text is its name."""
+
+    text: str
+    subscription: Row | None
+
+    @property
+    def named(self) -> bool:
+        """Whether the text is the name of a subscription."""
+        return self.subscription is not None
+
+
+def try_query(
+    query: Subject,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DURATION", help="How far back to begin: 7d, '12 h'."),
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", help="How to write matches.")] = Format.TEXT,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format jsonl.")] = False,
+    data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Print what a query would have matched on the kept documents, without registering it.
+
+    Kept are all documents of the last 30 days (serve --history), and what
+    subscriptions need. --since counts back from the latest document.
+
+    \b
+    Example:
+      xscl try 'feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]' --since 7d
+    """
+    text = query_text(query)
+    refuse_bare_duration(since)
+    write = WRITERS[Format.JSONL if as_json else form]
+    with opened("try", data, url, token) as service:
+        found = service.try_query(text, since, named=_resolved(service, text).named)
+        for match in found:
+            write(match)
+        if not found:
+            complain("no match among the kept documents")
+
+
+def why(
+    query: Subject,
+    documents: Annotated[
+        list[str],
+        typer.Argument(metavar="DOC...", help="A document for each block; - for none."),
+    ],
+    as_json: Json = False,
+    data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Show why a query matches some documents, or why not: all that it asks of them.
+
+    The documents are those of the query's blocks, in their order. Each line
+    is a condition: the pattern of a block, a comparison, order, window,
+    registration; where it fails, with what comes nearest.
+
+    \b
+    Example:
+      xscl why echo d1 d2
+    """
+    text = query_text(query)
+    with opened("why", data, url, token) as service:
+        found = service.why(text, documents, named=_resolved(service, text).named)
+    answer(found.as_dict(), found.lines(), as_json=as_json)
+
+
+def explain(
+    query: Subject,
+    show_sql: Annotated[bool, typer.Option("--sql", help="Show the template's SQL.")] = False,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the join graph to this file.")
+    ] = None,
+    as_json: Json = False,
+    data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Show how a query is evaluated: join graph, template, sharing, windows, state kept.
+
+    \b
+    Example:
+      xscl explain echo --sql
+    """
+    text = query_text(query)
+    at = home(data)
+    if at.exists() or client_of(data, url, token) is not None:
+        with opened("explain", data, url, token) as service:
+            resolved, text_of = _explained(service, text, show_sql)
+    else:
+        with Engine() as engine:
+            resolved, text_of = _explained(LocalService(at, engine), text, show_sql)
+    if svg is not None:
+        _draw(resolved, svg)
+    value = {"query": text, "sql" if show_sql else "explanation": text_of}
+    answer(value, [text_of], as_json=as_json)
+
+
+def _explained(service: Service, text: str, show_sql: bool) -> tuple[Resolved, str]:
+    resolved = _resolved(service, text)
+    return resolved, service.explain(text, named=resolved.named, sql=show_sql)
+
+
+def _draw(resolved: Resolved, file: Path) -> None:
+    """Write the join graph of a query to a file."""
+    text, subscription = resolved
+    if subscription is not None and subscription["language"] != XSCL:
+        raise XsclError("only queries in XSCL are drawn", hint="leave out --svg")
+    query = text if subscription is None else subscription["query"]
+    file.write_text(draw_query(compile_query(query)).svg(alone=True), "utf-8")
+
+
+def _resolved(service: Service, text: str) -> Resolved:
+    """Return the subscription that a text names, or the text as a query.
+
+    Warns of a single word that is neither a subscription nor a stream.  Raises QueryError for a
+    window without a unit.
+    """
+    named = service.subscription(text)
+    if named is None:
+        if "{" in text:
+            refuse_bare_windows(text)
+        word = text.strip()
+        if re.fullmatch(r"[\w.-]+", word) and word not in service.streams():
+            complain(
+                f"warning: there is no subscription of that name: {word!r} is taken as a query"
+            )
+    return Resolved(text, named)
+
+
+def witness(
+    document: Annotated[str, typer.Argument(metavar="DOC", help="The id of a document.")],
+    as_json: Json = False,
+    data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
+) -> None:
+    """Show a document as a tree with its node ids and which variables bind where.
+
+    \b
+    Example:
+      xscl witness d1
+    """
+    with opened("witness", data, url, token) as service:
+        found = service.witness(document)
+    answer(found.as_dict(), found.lines(), as_json=as_json)

@@ -1,0 +1,423 @@
+"""The use cases of the command line on a running service, over its HTTP API.
+
+`LocalService` has the same methods on a data directory; see `xscl.cli.service`.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from feeds.documents import Document
+from feeds.errors import MalformedDocument
+from feeds.opml import Outline, read_list
+from xscl.backup import Backup, receive, refuse_other
+from xscl.cli.feed_rows import PollOutcome, Row
+from xscl.cli.http_client import PAGE, HttpClient, Refused, resource
+from xscl.cli.match_report import MatchReport
+from xscl.cli.output import Misuse, complain, tracked
+from xscl.cli.subscription_list import ImportRow
+from xscl.errors import DocumentError, NameTaken
+from xscl.feed import Headers
+from xscl.feedlist import Line
+from xscl.following import Fetching
+from xscl.match import Node
+from xscl.refusing import Refusal, check
+from xscl.why import Edge, Why
+from xscl.witness import Row as WitnessRow
+from xscl.witness import Witness
+
+LONGEST_NAME = 500
+"""Characters of a name that the API accepts."""
+
+_ROWS = 100_000  # the most rows in an answer to SQL
+_FIRST_POLL = 3.0  # seconds for which `follow` waits for the first poll
+_POLL = 120.0  # seconds in which a poll is expected to end
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteMatch:
+    """A match as the API returns it, with the attributes of `xscl.match.Match` that are printed."""
+
+    fields: Mapping[str, Any]
+
+    @property
+    def id(self) -> str:
+        return str(self.fields["id"])
+
+    @property
+    def subscription(self) -> str:
+        return str(self.fields["subscription"])
+
+    @property
+    def documents(self) -> tuple[str, ...]:
+        return tuple(self.fields["documents"])
+
+    @property
+    def t0(self) -> int:
+        return int(self.fields["t0"])
+
+    @property
+    def t1(self) -> int:
+        return int(self.fields["t1"])
+
+    @property
+    def history(self) -> bool:
+        return bool(self.fields["history"])
+
+    @property
+    def bindings(self) -> dict[str, list[Node]]:
+        return {
+            variable: [Node(**node) for node in nodes]
+            for variable, nodes in self.fields["bindings"].items()
+        }
+
+    @property
+    def constructed(self) -> bool:
+        return bool(self.fields["constructed"])
+
+    def xml(self) -> bytes:
+        return str(self.fields["xml"]).encode()
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteService:
+    """A running service; its errors are those of the packages."""
+
+    http: HttpClient
+    is_served = True
+
+    # -- Subscriptions ---------------------------------------------------------------------
+
+    def subscription(self, name: str) -> Row | None:
+        """Return a subscription by its name, None if there is none."""
+        if not 0 < len(name) <= LONGEST_NAME:
+            return None
+        found = self.http.get("/v1/subscriptions", prefix=name, limit=1)["items"]
+        return found[0] if found and found[0]["name"] == name else None
+
+    def subscriptions(self) -> list[Row]:
+        """Return all subscriptions in the order of their names."""
+        return list(self.http.all_of("/v1/subscriptions"))
+
+    def names_like(self, prefix: str, limit: int = PAGE) -> list[str]:
+        """Return names of subscriptions with a prefix."""
+        page = self.http.get("/v1/subscriptions", limit=limit, prefix=prefix or None)
+        return [str(one["name"]) for one in page["items"]]
+
+    def streams(self) -> set[str]:
+        """Return the names of all known streams."""
+        return {one["name"] for one in self.http.all_of("/v1/streams")}
+
+    def subscribe(
+        self, name: str, query: str, *, updates: bool, language: str, since: str | None
+    ) -> Sequence[str]:
+        """Register a query; return the streams that it reads."""
+        body = {"query": query, "updates": updates, "since": since, "language": language}
+        path = resource("subscriptions", name)
+        answer = self.http.ask("PUT", path, json=body, source=query)
+        if answer.status_code != 201:
+            raise NameTaken(
+                f"there is a subscription named {name!r} already",
+                hint="unsubscribe it first, or choose another name",
+            )
+        return [str(one) for one in answer.json()["reads"]]
+
+    def add_webhook(self, name: str, url: str) -> Row:
+        """Post the matches of a subscription from now on; return the id and the secret."""
+        body = {"kind": "webhook", "url": url}
+        path = resource("subscriptions", name, "endpoints")
+        made = self.http.ask("POST", path, json=body).json()
+        return {"id": made["id"], "secret": made["secret"]}
+
+    def unsubscribe(self, name: str, *, cascade: bool = False) -> Sequence[str]:
+        """Remove a subscription, with `cascade` those that read its stream; return their names."""
+        path = resource("subscriptions", name)
+        answer = self.http.ask("DELETE", path, params={"cascade": cascade})
+        return [str(one) for one in answer.json()["removed"]] if cascade else [name]
+
+    def import_rows(self, rows: Sequence[ImportRow]) -> int:
+        """Register all rows or none, and return how many are new; errors carry their row."""
+        body = "".join(json.dumps(asdict(row)) + "\n" for row in rows).encode()
+        headers = {"Content-Type": "application/jsonl"}
+        path = "/v1/subscriptions:import"
+        return int(self.http.ask("POST", path, content=body, headers=headers).json()["new"])
+
+    # -- Questions -------------------------------------------------------------------------
+
+    def matches(self, name: str) -> Iterator[RemoteMatch]:
+        """Yield the kept matches of a subscription, oldest first."""
+        path, after = resource("subscriptions", name, "matches"), 0
+        while True:
+            page = self.http.get(path, after=after, limit=PAGE)
+            yield from map(RemoteMatch, page["matches"])
+            if page["next"] is None:
+                return
+            after = int(parse_qs(page["next"])["after"][0])
+
+    def try_query(self, text: str, since: str | None, *, named: bool) -> Sequence[RemoteMatch]:
+        """Return the matches of a query, or of a named subscription, on the kept documents."""
+        answer = self._question("try", text, named, since=since, limit=PAGE)
+        shown, total = answer["matches"], answer["total"]
+        if len(shown) < total:
+            complain(
+                f"these are the first {len(shown)} of {total} matches: --since makes them fewer"
+            )
+        return [RemoteMatch(one) for one in shown]
+
+    def why(self, text: str, documents: Sequence[str], *, named: bool) -> Why:
+        """Return the conditions of a match of some documents."""
+        found = self._question("why", text, named, documents=documents)
+        edges = tuple(Edge(**edge) for edge in found["edges"])
+        return Why(found["query"], tuple(found["documents"]), found["matched"], edges)
+
+    def explain(self, text: str, *, named: bool, sql: bool = False) -> str:
+        """Return how a query is evaluated."""
+        return str(self._question("explain", text, named, sql=sql)["text"])
+
+    def _question(self, path: str, text: str, named: bool, **more: Any) -> Any:
+        subject = {"subscription" if named else "query": text}
+        return self.http.ask("POST", f"/v1/{path}", json={**subject, **more}, source=text).json()
+
+    def witness(self, document: str) -> Witness:
+        """Return the nodes of a document, with the variables bound to each."""
+        found = self.http.get(resource("documents", document, "witness", slashes=True))
+        rows = (
+            WitnessRow(**{**node, "variables": tuple(node["variables"])}) for node in found["nodes"]
+        )
+        return Witness(found["document"], tuple(rows))
+
+    def sql(self, query: str) -> pa.Table:
+        """Return the answer of a SELECT."""
+        body = {"query": query, "format": "parquet", "rows": _ROWS}
+        answer = self.http.ask("POST", "/v1/sql", json=body)
+        found = pq.read_table(pa.BufferReader(answer.content))
+        if answer.headers.get("xscl-truncated") == "true":
+            complain(f"these are the first {found.num_rows} rows; a service answers with no more")
+        return found
+
+    def figures(self) -> dict[str, Any]:
+        """Return the figures of the service; raises Refused for anyone but its operator."""
+        found: dict[str, Any] | None = self.http.get("/v1/status")["service"]
+        if found is None:
+            raise Refused(403, "operator_only", "the figures of a service are for its operator")
+        return found
+
+    # -- Documents -------------------------------------------------------------------------
+
+    @contextmanager
+    def push(
+        self, documents: Sequence[Document], refused: Sequence[Refusal], report: MatchReport
+    ) -> Iterator[dict[str, int | None]]:
+        """Send documents; yield their counts once the matches found since then are reported.
+
+        The API does not say which were new or late.  Malformed ones are sent too: the service
+        refuses them, and keeps what it refused.
+        """
+        malformed = [document for document, _ in refused if _is_malformed(document)]
+        if any(len(document.streams) > 1 for document in (*documents, *malformed)):
+            raise Misuse(
+                "a service takes a document for one stream",
+                hint="name one --stream; without a service several can be named",
+            )
+        before = self._position()
+        for document in tracked(documents, "sending", len(documents)):
+            # Four digits alone would be a year.
+            self._send(document, time=f"{document.timestamp:06d}")
+        for document in malformed:
+            try:
+                self._send(document)
+            except Refused as error:
+                if not error.problem.startswith("xml_"):  # reported when the file was read
+                    raise
+        self._report_since(before, report)
+        yield {"documents": len(documents), "new": None, "late": None}
+
+    def _send(self, document: Document, **parameters: str) -> None:
+        self.http.ask(
+            "POST",
+            resource("documents", *document.streams),
+            params={"id": document.id, **parameters},
+            content=document.xml,
+            headers={"Content-Type": "application/xml"},
+        )
+
+    def _position(self) -> int:
+        """Return the position of the latest match, 0 without any."""
+        found = self.http.get("/v1/matches", limit=1)["matches"]
+        return int(found[0]["position"]) if found else 0
+
+    def _report_since(self, position: int, report: MatchReport) -> None:
+        """Report the matches after a position, once the documents sent so far are consumed."""
+        if not self._caught_up():
+            complain("the matches come a little later: 'xscl matches NAME' lists them")
+            return
+        found: list[RemoteMatch] = []
+        before = None
+        while True:
+            page = self.http.get("/v1/matches", limit=PAGE, before=before)
+            new = [RemoteMatch(one) for one in page["matches"] if one["position"] > position]
+            found += new
+            if len(new) < len(page["matches"]) or page["next"] is None:
+                break
+            before = parse_qs(page["next"])["before"][0]
+        report(found[::-1])
+
+    def _caught_up(self) -> bool:
+        """Wait until the spool of now is consumed; False if the figures are not shown to us."""
+        if self.http.get("/v1/status")["service"] is None:
+            return False
+        began = now = self.figures()
+        while now["written"] == began["written"]:
+            time.sleep(0.05)
+            now = self.figures()
+        target = now["spool"]
+        while now["position"] < target:
+            time.sleep(0.05)
+            now = self.figures()
+        return True
+
+    # -- Feeds -----------------------------------------------------------------------------
+
+    def feeds(self) -> list[Row]:
+        """Return the feeds in the order in which they were added."""
+        found = [_row(one) for one in self.http.all_of("/v1/feeds")]
+        return sorted(found, key=lambda one: (one["added"], one["key"]))
+
+    def follow(
+        self, url: str, stream: str | None, tags: Sequence[str], every: int, headers: Headers
+    ) -> tuple[Row, Sequence[str]]:
+        """Follow a feed; return it after its first poll, if that is quick, and warnings."""
+        body = {
+            "url": url,
+            "stream": stream,
+            "tags": list(tags),
+            "every": f"{every} s",
+            "headers": _lines(headers),
+        }
+        answer = self.http.ask("POST", "/v1/feeds", json=body).json()
+        added = _row(answer)
+        return self._polled(added, time.monotonic() + _FIRST_POLL) or added, answer["warnings"]
+
+    def edit_feed(
+        self,
+        feed: Row,
+        *,
+        tags: Sequence[str] | None,
+        every: int | None,
+        headers: Headers | None,
+        revive: bool,
+    ) -> tuple[Row, Sequence[str]]:
+        """Change what is not None of a feed; return it, and warnings."""
+        body = {
+            "tags": tags,
+            "every": None if every is None else f"{every} s",
+            "headers": None if headers is None else _lines(headers),
+            "revive": revive,
+        }
+        answer = self.http.ask("PATCH", resource("feeds", feed["key"]), json=body).json()
+        return _row(answer), answer["warnings"]
+
+    def remove_feed(self, feed: Row) -> None:
+        """Stop following a feed."""
+        self.http.ask("DELETE", resource("feeds", feed["key"]))
+
+    @contextmanager
+    def poll_feeds(
+        self, feeds: Sequence[Row], fetching: Fetching, report: MatchReport
+    ) -> Iterator[list[PollOutcome]]:
+        """Have feeds polled by the service; yield the outcomes once new matches are reported."""
+        if fetching.allow_addresses:
+            raise Misuse("--allow-address is for the service to be told: 'xscl serve' takes it")
+        before = self._position()
+        for one in feeds:
+            self.http.ask("POST", f"{resource('feeds', one['key'])}:poll")
+        until = time.monotonic() + _POLL
+        outcomes = []
+        for one in tracked(feeds, "polling", len(feeds), quiet=report.as_json):
+            polled = self._polled(one, until)
+            if polled is None:
+                outcomes.append(PollOutcome(one, 0, one["next_poll"], asked=False))
+            else:
+                outcomes.append(PollOutcome(polled, polled["versions"] - one["versions"]))
+        if outcomes:
+            self._report_since(before, report)
+        yield outcomes
+
+    def _polled(self, before: Row, until: float) -> Row | None:
+        """Return a feed after its next poll, None if there was none in time."""
+        while True:
+            now = _row(self.http.get(resource("feeds", before["key"])))
+            if any(now[name] != before[name] for name in ("polls", "failures", "polled")):
+                return now
+            if time.monotonic() > until:
+                return None
+            time.sleep(0.05)
+
+    def import_feeds(
+        self, body: bytes, outlines: Sequence[Outline], tags: Sequence[str]
+    ) -> Sequence[Line]:
+        """Follow the feeds of a list; return the outcome of each outline."""
+        answer = self.http.ask("POST", "/v1/feeds:import", params={"tag": tags}, content=body)
+        return [Line(**{**one, "tags": tuple(one["tags"])}) for one in answer.json()]
+
+    def export_feeds(
+        self, tag: str | None, *, secrets: bool
+    ) -> tuple[Sequence[Outline], Sequence[str]]:
+        """Return the feeds as outlines, and the addresses of those left out as secret."""
+        if secrets:
+            raise Misuse("a service writes no secret addresses", hint="stop it first")
+        written = read_list(self.http.ask("GET", "/v1/feeds:export").content)
+        found = [one for one in written if tag is None or tag in one.tags]
+        urls = {one.url for one in found}
+        chosen = [one for one in self.feeds() if tag is None or tag in one["tags"]]
+        return found, [one["url"] for one in chosen if one["url"] not in urls]
+
+    # -- Administration --------------------------------------------------------------------
+
+    def create_token(self, user: str | None, label: str) -> Row:
+        """Make a token; its text is in this answer only."""
+        body = {"user": user, "label": label}
+        made: Row = self.http.ask("POST", "/v1/tokens", json=body).json()
+        return made
+
+    def tokens(self) -> list[Row]:
+        """Return the tokens without their secrets."""
+        found: list[Row] = self.http.get("/v1/tokens")
+        return found
+
+    def revoke_token(self, id: str) -> None:
+        """Revoke a token."""
+        self.http.ask("DELETE", resource("tokens", id))
+
+    def backup(self, file: Path) -> Backup:
+        """Write a backup of the service to a file."""
+        refuse_other(file)  # before the service spends a long time on it
+        return receive(self.http.fetch("/v1/backup"), file)
+
+
+def _row(answer: Mapping[str, Any]) -> Row:
+    """Return a feed in the order of `xscl.followed.feed_row`, without the warnings."""
+    return {"url": answer["url"], **{k: v for k, v in answer.items() if k != "warnings"}}
+
+
+def _lines(headers: Headers) -> list[str]:
+    return [f"{name}: {value}" for name, value in headers]
+
+
+def _is_malformed(document: Document) -> bool:
+    """Return whether a document is not well-formed XML."""
+    try:
+        check([document])
+    except (MalformedDocument, DocumentError) as error:
+        return isinstance(error, MalformedDocument)
+    return False

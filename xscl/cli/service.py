@@ -1,0 +1,66 @@
+"""The service that a command works on: a data directory, or a process that serves one.
+
+A command parses arguments, calls use cases of a `Service`, and prints.  `LocalService` and
+`RemoteService` have the same methods with the same results and errors; mypy checks each call
+against both.  What HTTP routes and `LocalService` share are functions of the packages below, such
+as `xscl.following.edit`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeAlias
+
+from xscl.cli.feed_rows import Row
+from xscl.cli.http_client import HttpClient, client_at, token_of
+from xscl.cli.local_service import LocalService
+from xscl.cli.options import home
+from xscl.cli.remote_service import RemoteService
+from xscl.engine import Engine
+from xscl.errors import UnknownSubscription
+
+Service: TypeAlias = LocalService | RemoteService
+
+
+@contextmanager
+def opened(
+    command: str, data: Path, url: str | None, token: str | None, *, create: bool = False
+) -> Iterator[Service]:
+    """Yield the service at `url`, else the one that serves `data`, else `data` in this process.
+
+    With `create` the data directory is made if it is not there.  `command` is what other processes
+    are told of who holds it.  Raises HomeError, Unreachable.
+    """
+    client = client_of(data, url, token)
+    if client is not None:
+        with client:
+            yield RemoteService(client)
+        return
+    at = home(data)
+    if not create:
+        at.expect()
+    with at.hold(command), Engine(at.database) as engine:
+        yield LocalService(at, engine)
+
+
+def client_of(data: Path, url: str | None, token: str | None) -> HttpClient | None:
+    """Return a client of the service at `url` or on a data directory, None if there is none."""
+    if url is not None:
+        return client_at(url, token)
+    address = home(data).address()
+    return None if address is None else HttpClient(address, token_of(token))
+
+
+def existing(service: Service, name: str) -> Row:
+    """Return a subscription; raises UnknownSubscription with the nearest name as its hint."""
+    found = service.subscription(name)
+    if found is None:
+        near = difflib.get_close_matches(name, service.names_like(name[:1]), n=1)
+        raise UnknownSubscription(
+            f"there is no subscription named {name!r}",
+            hint=f"did you mean {near[0]!r}?" if near else "'xscl subscriptions' lists them",
+        )
+    return found

@@ -1,0 +1,81 @@
+"""`xscl status`: the figures of a data directory or of a running service."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from xscl.cli.http_client import client_at
+from xscl.cli.local_service import LocalService
+from xscl.cli.options import DATA, Data, Json, Token, Url, home
+from xscl.cli.output import answer
+from xscl.cli.remote_service import RemoteService
+from xscl.engine import Engine
+from xscl.home import SERVICE, HomeError
+from xscl.status import Status
+from xscl.time_format import ticks_of_time
+
+
+def status(as_json: Json = False, data: Data = DATA, url: Url = None, token: Token = None) -> None:
+    """Show what is registered, how much came in, and what waits; also of a running service.
+
+    \b
+    Example:
+      xscl status --json
+    """
+    figures, note = _of_running(data, url, token), None
+    if figures is not None:
+        found, note = _of_service(figures)
+    else:
+        at = home(data)
+        at.expect()
+        with at.hold("status"), Engine(at.database) as engine:
+            found = LocalService(at, engine).status()
+    process = {"service": (figures or {}).get("pid"), "address": (figures or {}).get("address")}
+    lines = (*([] if note is None else [note]), *found.lines())
+    answer({**found.as_dict(), **process}, lines, as_json=as_json)
+
+
+def _of_running(data: Path, url: str | None, token: str | None) -> dict[str, Any] | None:
+    """Return the figures of a running service, None if none runs.
+
+    Those on a data directory are read from its file, which needs no token.
+    """
+    if url is not None:
+        with client_at(url, token) as client:
+            return RemoteService(client).figures()
+    at = home(data)
+    holder = at.holder()
+    if holder is None or holder.command != SERVICE:
+        return None
+    written = at.read_status()
+    if written is None or written.get("pid") != holder.pid:
+        raise HomeError(
+            f"the service (process {holder.pid}) has not written its status yet",
+            hint="try again soon",
+        )
+    return written
+
+
+def _of_service(written: dict[str, Any]) -> tuple[Status, str]:
+    """Return the figures of a running service, and lines about its process."""
+    try:
+        found, then = Status.of(written), ticks_of_time(written["written"])
+    except (KeyError, TypeError, AttributeError):
+        raise HomeError(
+            f"the service (process {written.get('pid')}) is of another release, whose status is"
+            " not known here",
+            hint="ask with the release that runs, or start the service anew",
+        ) from None
+    age = 0.0 if then is None else time.time() - then / 1e6
+    where = f" at {written['address']}" if written.get("address") else ""
+    note = f"service        process {written['pid']}{where}, {age:.0f} s ago"
+    if stalled := written.get("stalled"):
+        note += (
+            f"\nconsumer       stalled: segment {stalled['segment']} waits"
+            f" for {stalled['seconds']:.0f} s, and nothing was committed"
+        )
+    if written.get("wall_clock", "ok") != "ok":
+        note += f"\nwall clock     {written['wall_clock_ahead']:+.0f} s against the service's clock"
+    return found, note

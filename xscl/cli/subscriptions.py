@@ -1,0 +1,168 @@
+"""`xscl subscribe`, `unsubscribe`, `subscriptions`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from xscl.cli.completion import subscriptions_like
+from xscl.cli.feed_rows import Row
+from xscl.cli.options import DATA, Data, Json, Token, Url
+from xscl.cli.output import Misuse, answer, complain, list_rows, one_line, say, say_json
+from xscl.cli.query_argument import query_text, refuse_bare_duration, refuse_unknown_language
+from xscl.cli.service import Service, existing, opened
+from xscl.errors import XsclError
+from xscl.language.windows import refuse_bare_windows
+from xscl.relational import LANGUAGES
+from xscl.results import XSCL
+from xscl.service.names import refuse_unaddressable
+
+_LANGUAGES = (XSCL, *LANGUAGES)
+_FIELDS = ("name", "query", "reads", "publishes", "template", "updates", "stopped")
+
+
+def subscribe(
+    name: Annotated[str, typer.Argument(help="The name of the subscription.")],
+    query: Annotated[str, typer.Argument(metavar="QUERY|@FILE", help="The query.")],
+    language: Annotated[
+        str, typer.Option("--language", metavar="|".join(_LANGUAGES), help="What it is written in.")
+    ] = XSCL,
+    updates: Annotated[
+        bool, typer.Option("--updates", help="See new versions of documents too.")
+    ] = False,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="DURATION", help="Begin so far back: 7d, '12 h'."),
+    ] = None,
+    webhook: Annotated[
+        str | None,
+        typer.Option("--webhook", metavar="URL", help="Have its matches posted there."),
+    ] = None,
+    data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Register a query under a name; it sees what arrives from now on.
+
+    With --since it begins with the documents that are kept from that time on.
+    With --webhook a running service posts its matches, signed by the secret
+    that is shown this once (Standard Webhooks).
+    Queries in languages of events are the operator's; they read streams whose
+    attributes are known.
+
+    \b
+    Example:
+      xscl subscribe echo 'feeds//item->a[./title->t] JOIN{t=u, 2 d} feeds//item->b[./title->u]'
+    """
+    refuse_unaddressable(name)
+    text = query_text(query)
+    refuse_unknown_language(language, _LANGUAGES)
+    if language == XSCL:
+        refuse_bare_windows(text)
+    refuse_bare_duration(since)
+    _check_webhook(webhook)
+    with opened("subscribe", data, url, token, create=True) as service:
+        reads = service.subscribe(name, text, updates=updates, language=language, since=since)
+        explanation = service.explain(name, named=True).splitlines()
+        warnings = [line for line in explanation if line.startswith("warning: ")]
+        warnings += _mistyped(reads, service.streams())
+        made = None if webhook is None else _add_webhook(service, name, webhook)
+    for warning in warnings:
+        complain(warning)
+    if as_json:
+        say_json({"subscribed": name, "webhook": made})
+        return
+    say(f"subscribed {name!r}")
+    if made is not None:
+        say(made["secret"])
+        complain("the secret signs what the webhook is sent: keep it, it is not shown again")
+
+
+def unsubscribe(
+    name: Annotated[
+        str, typer.Argument(help="The name of the subscription.", autocompletion=subscriptions_like)
+    ],
+    cascade: Annotated[
+        bool, typer.Option("--cascade", help="Those that read what it publishes, too.")
+    ] = False,
+    data: Data = DATA,
+    url: Url = None,
+    token: Token = None,
+    as_json: Json = False,
+) -> None:
+    """Remove a subscription and everything that only it needed.
+
+    \b
+    Example:
+      xscl unsubscribe echo
+    """
+    with opened("unsubscribe", data, url, token) as service:
+        existing(service, name)
+        removed = service.unsubscribe(name, cascade=cascade)
+    value = {"unsubscribed": name, "removed": list(removed)}
+    answer(value, (f"unsubscribed {one!r}" for one in removed), as_json=as_json)
+
+
+def subscriptions(
+    data: Data = DATA, url: Url = None, token: Token = None, as_json: Json = False
+) -> None:
+    """List the subscriptions in the order of their names.
+
+    \b
+    Example:
+      xscl subscriptions --json
+    """
+    with opened("subscriptions", data, url, token) as service:
+        found = [{name: one[name] for name in _FIELDS} for one in service.subscriptions()]
+    cells = (
+        (one["name"], one["template"], ", ".join(one["reads"]), one_line(one["query"], 100))
+        for one in found
+    )
+    headings = ("NAME", "TEMPLATE", "READS", "QUERY")
+    list_rows("subscriptions", found, headings, cells, as_json=as_json)
+    if not as_json:
+        for one in found:
+            if one["stopped"]:
+                say(f"{one['name']} {_stopped(one['stopped'])}")
+
+
+def _stopped(stopped: Mapping[str, Any]) -> str:
+    """Return where a subscription was stopped by the bound of results, as a person reads it."""
+    number = stopped["documents"]
+    state = "incomplete, " if stopped["incomplete"] else ""
+    documents = "1 document" if number == 1 else f"each of {number} documents"
+    return f"is {state}stopped at {stopped['results']:,} matches of {documents}"
+
+
+_FIELDS = ("name", "query", "reads", "publishes", "template", "updates", "stopped")
+
+
+def _check_webhook(url: str | None) -> None:
+    """Raise Misuse for a text that is no address; a delivery finds out if it can be reached."""
+    if url is None:
+        return
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
+        raise Misuse(f"{url!r} is no address of a webhook", hint="it begins with https://")
+
+
+def _add_webhook(service: Service, name: str, url: str) -> Row:
+    """Add a webhook to a new subscription, which is removed if the address is refused."""
+    try:
+        return service.add_webhook(name, url)
+    except XsclError:
+        service.unsubscribe(name)
+        raise
+
+
+def _mistyped(reads: Iterable[str], known: Collection[str]) -> Iterator[str]:
+    """Yield a warning for each unknown stream whose name is near that of a known one."""
+    for stream in reads:
+        near = difflib.get_close_matches(stream, known, n=1, cutoff=0.75)
+        if stream not in known and near:
+            yield f"warning: nothing is known of the stream {stream!r}; is {near[0]!r} meant?"
