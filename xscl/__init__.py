@@ -17,30 +17,69 @@ from xscl.origins import refuse_shadowed
 
 if TYPE_CHECKING:
     from feeds.documents import Document
+    from feeds.errors import MalformedDocument
     from xscl.engine import Engine
-    from xscl.errors import QueryError, XsclError
+    from xscl.errors import (
+        DocumentError,
+        NameTaken,
+        QueryError,
+        SqlError,
+        StoreError,
+        StreamInUse,
+        TooLong,
+        UnknownSubscription,
+        XsclError,
+    )
     from xscl.match import Match, Node
+    from xscl.pages import Page
+    from xscl.pushing import PushResult
     from xscl.retention import Retention
+    from xscl.storeerrors import BackupError, StoreInUse
+    from xscl.why import Why
 
-__all__ = ["Document", "Engine", "Match", "Node", "QueryError", "Retention", "XsclError"]
+__all__ = [
+    "BackupError",
+    "Document",
+    "DocumentError",
+    "Engine",
+    "MalformedDocument",
+    "Match",
+    "NameTaken",
+    "Node",
+    "Page",
+    "PushResult",
+    "QueryError",
+    "Retention",
+    "SqlError",
+    "StoreError",
+    "StoreInUse",
+    "StreamInUse",
+    "TooLong",
+    "UnknownSubscription",
+    "Why",
+    "XsclError",
+]
 
-_PLACES = {
-    "Document": "feeds.documents",
-    "Engine": "xscl.engine",
-    "Match": "xscl.match",
-    "Node": "xscl.match",
-    "QueryError": "xscl.errors",
-    "Retention": "xscl.retention",
-    "XsclError": "xscl.errors",
+_MODULES = {
+    "feeds.documents": ("Document",),
+    "feeds.errors": ("MalformedDocument",),
+    "xscl.engine": ("Engine",),
+    "xscl.match": ("Match", "Node"),
+    "xscl.pages": ("Page",),
+    "xscl.pushing": ("PushResult",),
+    "xscl.retention": ("Retention",),
+    "xscl.storeerrors": ("BackupError", "StoreInUse"),
+    "xscl.why": ("Why",),
 }
+_PLACES = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
     """Load a name when it is first asked for: processes that only shred do without the engine."""
-    if name not in _PLACES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     refuse_shadowed()
-    value = globals()[name] = getattr(import_module(_PLACES[name]), name)
+    value = globals()[name] = getattr(import_module(_PLACES.get(name, "xscl.errors")), name)
     return value
 
 
