@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from lxml import etree
 
@@ -138,6 +138,8 @@ def test_x7_depth_at_the_limit_and_beyond() -> None:
 
 
 @given(depth=st.integers(1, 60), limit=st.integers(1, 60))
+@example(depth=40, limit=40)
+@example(depth=41, limit=40)
 def test_smaller_depths_are_counted(depth: int, limit: int) -> None:
     xml = b"<a>" * depth + b"</a>" * depth
     limits = Limits(depth=limit)

@@ -116,6 +116,12 @@ def test_a_match_id_is_the_same_in_another_engine(engine: xscl.Engine) -> None:
     assert ids["q"] == match.id != ids["other"]
 
 
+def test_matches_of_the_same_documents_have_ids_of_their_own(engine: xscl.Engine) -> None:
+    engine.subscribe("q", "S//a[./b->x] JOIN{x = y} S//a[./c->y]")
+    found = engine.push([document(1, b"<a><b>k</b><b>k</b></a>"), document(2, b"<a><c>k</c></a>")])
+    assert len({match.id for match in found}) == len(found) == 2
+
+
 def test_constructed_documents(engine: xscl.Engine) -> None:
     engine.subscribe(
         "q",

@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 
 import pytest
 
 import xscl
 from templates import valuejoins
 from tests.joining import in_database
-from tests.strategies import Block, Compare, Doc, Exists, Path, Push, Step
+from tests.strategies import Block, Compare, Doc, Exists, Push, Step
+from tests.strategies import Path as PatternPath
 from tests.whole.oracle import matches
 from tests.whole.queries import (
     And,
@@ -36,7 +38,7 @@ WINDOW, LATE = 3, 2
 def block(name: str, *, least: int | None = None, stream: str = "S") -> Block:
     """Return a pattern that binds `b` and `c` below an `a`, where some `c` may have a bound."""
     bound = [Exists(Step("child", tag, f"{name}{tag}")) for tag in "bc"]
-    limit = [] if least is None else [Compare(Path(Step("child", "c")), ">=", least)]
+    limit = [] if least is None else [Compare(PatternPath(Step("child", "c")), ">=", least)]
     return Block(stream, Step("descendant", "a", name, (*bound, *limit)))
 
 
@@ -127,3 +129,24 @@ def test_every_way_of_joining_keeps_every_edge(
 
 def pushed(doc: Doc) -> xscl.Document:
     return xscl.Document(doc.streams, doc.id, doc.timestamp, doc.xml)
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+def test_eviction_keeps_what_a_later_document_may_meet(reopened: bool, tmp_path: Path) -> None:
+    """Many rows have left their windows when one row is at the end of its own."""
+    path = tmp_path / "state.duckdb"
+    old = [row(f"old {number}", 0) for number in range(20)]
+    with xscl.Engine(path) as engine:
+        engine.subscribe("q", "S//a->x JOIN{x = y, 10} S//a->y")
+        engine.push([*old, row("kept", 5)])
+        engine.push(row("later", 15))
+        assert engine.sql("SELECT count(*) AS n FROM state.times").to_pylist() == [{"n": 2}]
+        if not reopened:
+            assert len(engine.push(row("kept", 15))) == 2
+            return
+    with xscl.Engine(path) as engine:
+        assert len(engine.push(row("kept", 15))) == 2
+
+
+def row(value: str, time: int) -> xscl.Document:
+    return xscl.Document("S", f"{value} at {time}", time, f"<a>{value}</a>".encode())
