@@ -4,8 +4,9 @@
     core = cep_core.Engine(ticks_per_second=1_000_000)
 
 The theory is chapters 3 to 5 of Mingsheng Hong's dissertation, *Expressive and Scalable Event
-Stream Processing* (2009).  What the operators of all languages mean at the edges of time is stated
-once, in `cep_core.edges`.  The package stands alone: it knows nothing of XML, DuckDB or Spark.
+Stream Processing* (2009).  `cep_core.edges` states what the operators of all languages mean at the
+edges of time.  The package stands alone: it imports neither XML, DuckDB nor Spark.  Everything that
+is not named here, in `cep_core.algebra` or in the extension interface is internal.
 """
 
 from cep_core.edges import EDGE_RULES, EdgeRule

@@ -1,12 +1,12 @@
 """The automaton view of a linear-plus query (Hong 2009, sections 3.3.2 and 4.3).
 
 A view for people, pictures and exchange (`cep_core.air`): nothing runs on it.  Each state but the
-start and the end stands for a `;` or a `μ`; it reads one stream, has a *filter* edge to itself (the
-rows to which θ does not apply leave an instance alone), a *rebind* edge if it is a `μ`, and
-*forward* edges.  Predicates and schema maps of a forward edge read the state's output.
+start and the end stands for a `;` or a `μ` and reads one stream.  Its *filter* edge to itself is
+for rows to which θ does not apply: they leave an instance unchanged.  A `μ` has a *rebind* edge.
+Predicates and schema maps of a *forward* edge read the state's output.
 
-Not every expression is linear-plus (Theorem 3): the right side of `;` and `μ` has to be a stream;
-what it is otherwise, another query publishes.
+Not every expression is linear-plus (Theorem 3): the right side of `;` and `μ` has to be a stream.
+Any other right side has to be published by a query of its own.
 """
 
 from __future__ import annotations

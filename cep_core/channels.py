@@ -128,21 +128,21 @@ class Channel:
         return self._next - 1
 
     def release(self, slot: int) -> None:
-        """Give a slot back."""
+        """Release a slot."""
         self.live -= 1
         heappush(self._free, slot)
 
     def occupy(self) -> None:
-        """Note that a slot is in use whose number another channel has given out."""
+        """Count a slot in use that another channel has allocated."""
         self.live += 1
         self.sole = None
 
     def vacate(self) -> None:
-        """Note that such a slot is no longer in use."""
+        """Count such a slot as free."""
         self.live -= 1
 
     def connect(self, port: Port, slot: int) -> None:
-        """Let a port listen to a slot."""
+        """Connect a port to a slot."""
         self.routes.setdefault(slot, []).append(port)
         self.ports[port] = self.ports.get(port, 0) + 1
         port.slots[slot] = None
@@ -164,7 +164,7 @@ class Channel:
         self._settle()
 
     def emit(self, row: Row, members: Members) -> None:
-        """Hand a row to the ports that listen to its streams."""
+        """Pass a row to the ports that listen to its streams."""
         self.rows += 1
         if self.sole is not None:
             self.sole.receive(row, members)
@@ -174,7 +174,7 @@ class Channel:
                 port.receive(row, part)
 
     def emit_all(self, rows: Sequence[Row], members: Members) -> None:
-        """Hand on rows that end together, of the same streams."""
+        """Pass on rows of the same streams that end together."""
         self.rows += len(rows)
         if self.sole is not None:
             self.sole.together(rows, members)
@@ -183,7 +183,7 @@ class Channel:
             port.together(rows, part)
 
     def emit_pair(self, a: Row, b: Row, members: Members) -> None:
-        """Hand on a pair of rows; the concatenation is built by those who need it."""
+        """Pass on a pair of rows; receivers that need the concatenation build it."""
         self.rows += 1
         if self.sole is not None:
             self.sole.pair(a, b, members)

@@ -1,4 +1,4 @@
-"""Connections: records of the outside come in through sources, matches go out through sinks.
+"""Connections: external records enter through sources, matches leave through sinks.
 
 Sources and sinks may have wrappers that translate between events and what they know themselves
 (Schultz-Møller, Migliavacca and Pietzuch 2009, section 3.5).
@@ -68,7 +68,7 @@ class Connections:
         return self.delivered(self.engine.push(events))
 
     def delivered(self, matches: list[Match]) -> list[Match]:
-        """Hand matches to their sinks; return them all."""
+        """Pass matches to their sinks; return all of them."""
         for name, event in matches:
             sink = self.engine.query(name).publishes
             wrapper = self._wrappers.get(sink or "")

@@ -1,4 +1,4 @@
-"""What has been found on its way out: ordered, and as matches.
+"""The delivery of results: found rows are ordered and become matches.
 
 Matches are ordered by (t1, registration, values, t0), so they do not depend on how they were
 computed.  Rows come in groups of one query and time, and a group may be thousands: it is sorted and
@@ -25,7 +25,7 @@ Pairs: TypeAlias = Iterator[tuple[str, Row]]
 
 
 def matches(found: list[Found], by_number: Mapping[int, Query]) -> list[Match]:
-    """Return what was found as matches, in their order."""
+    """Return found rows as ordered matches."""
     found.sort(key=_WHEN)
     made: list[Match] = []
     for (_, number), group in groupby(found, key=_WHEN):

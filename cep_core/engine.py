@@ -6,7 +6,7 @@
     core.push([Event("Stock", ("IBM", 90.0), 910)])     # [Match("dear", Event(...))]
 
 `push` never raises for an event: one that does not fit its schema is in `rejected`, one that came
-after its epoch was closed in `late`.  Everything else that is wrong raises a `CepError`.
+after its epoch was closed in `late`.  Every other fault raises a `CepError`.
 """
 
 from __future__ import annotations
@@ -55,10 +55,11 @@ _REPORTED = 10_000  # late and rejected events that are kept for reading; all ar
 class Engine:
     """Complex event processing for many queries at once.  Not for concurrent use by threads.
 
-    ``ticks_per_second`` is the unit of all times; ``rules`` and ``options`` say what queries share;
-    ``functions`` adds to what expressions may call; ``types`` are attribute types of your own that
-    snapshots have to keep; ``builders`` make m-ops of further kinds.  ``exact`` is for rows that
-    come in another order than that of time: what is shared then, see `planning.wanted`.
+    ``ticks_per_second`` is the unit of all times.  ``rules`` and ``options`` decide what queries
+    share.  ``functions`` are callable in expressions, beside the built-in ones.  ``types`` are
+    attribute types of your own, which snapshots serialise.  ``builders`` make m-ops of further
+    kinds.  ``exact`` is for rows that arrive in another order than that of time: it limits what is
+    shared, see `planning.wanted`.
     """
 
     def __init__(
@@ -163,7 +164,7 @@ class Engine:
     # -- events ----------------------------------------------------------------------------
 
     def push(self, events: Iterable[Event]) -> list[Match]:
-        """Take events in, in order of arrival; return the matches that are certain now.
+        """Consume events in order of arrival; return the matches that are certain now.
 
         They are ordered by (t1, registration, values, t0).  A match of an ordered operator is
         certain when the clock has passed its epoch by the lateness; `advance` and `close` bring
@@ -173,7 +174,7 @@ class Engine:
         return self._matches()
 
     def take(self, events: Iterable[Event]) -> None:
-        """Take events in as `push` does, and leave what was found for `rows`, which costs less."""
+        """Consume events as `push` does; `rows` returns the results, at less cost than matches."""
         self._require_open()
         self._intake.take(events)
 
@@ -186,13 +187,13 @@ class Engine:
         return self._matches()
 
     def raise_clock(self, to: int) -> None:
-        """Set the clock as `advance` does, and leave what was found for `rows`."""
+        """Set the clock as `advance` does; `rows` returns the results."""
         if to > self.clock.now:
             self.clock.now = to
             self._intake.close_epochs()
 
     def rows(self) -> list[tuple[str, Row]]:
-        """Return what queries have found since the last time, as rows by query, in no order."""
+        """Pop the rows that queries have found since the last call, as (query, row), unordered."""
         by_number = self._queries.by_number
         found = self._fetched()
         return [(by_number[number].name, row) for _, number, rows in found for row in rows]
@@ -225,7 +226,7 @@ class Engine:
         }
 
     def explain(self, name: str, seen: Callable[[str], bool] | None = None) -> str:
-        """Return what a query became: operators, who shares them, what indexes answer, the time.
+        """Describe the plan of a query: operators, who shares them, indexes, rules of time.
 
         ``seen`` says which queries, by name, whoever asks may know of; None: all.  What would tell
         of the others is left out.
@@ -399,9 +400,9 @@ class Engine:
     def keep_log(self) -> StateLog:
         """Return the log of what the plan keeps, to be called before anything is declared.
 
-        Whoever has it says which operators its entries may name (`StateLog.hold`), writes the
-        entries that `StateLog.take` returns, and gives them to `StateLog.restore` of an engine with
-        the same queries.  A `snapshot` is for engines without a log.
+        `StateLog.hold` registers the operators that entries may name.  The entries that
+        `StateLog.take` returns are to be written; `StateLog.restore` of an engine with the same
+        queries reads them back.  A `snapshot` is for engines without a log.
         """
         journal = self.plan.journal = Journal()
         return StateLog(self.plan, journal, self.codec)
@@ -412,7 +413,7 @@ class Engine:
         return matches(self._fetched(), self._queries.by_number)
 
     def _fetched(self) -> list[Found]:
-        """Return what has been found since the last time; counted, and not returned again."""
+        """Pop the rows found since the last call, and count them."""
         found = self._queries.found[:]
         self._queries.found.clear()
         self.counts["matches"] += sum(len(one.rows) for one in found)

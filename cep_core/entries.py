@@ -118,7 +118,7 @@ class StateReader:
         self._operators: dict[Reference, Operator] = dict(plan.sources.items())
 
     def read(self, entries: Iterable[Data]) -> None:
-        """Give the plan what entries say that it kept; those that hold operators come first.
+        """Load entries into the plan; ``held`` entries have to come first.
 
         What several operators kept that are one now is kept once, if it is read together.
         """
@@ -299,7 +299,7 @@ class StateLog:
                 self._compared[mop] = self._compared_with(self._compared.get(mop, {}), mop)
 
     def _compared_with(self, before: dict[Any, Dumped], mop: MOp) -> dict[Any, Dumped]:
-        """Return what an m-op keeps now; rows are the same if they are equal."""
+        """Return the rows that an m-op keeps now; those equal to earlier rows are not new."""
         found: dict[Any, Dumped] = {}
         times: Counter[Any] = Counter()  # some m-ops keep a row twice
         for row, numbers, *rest in mop.dump(_number):
@@ -315,7 +315,7 @@ class StateLog:
         return found
 
     def _entry(self, note: Note) -> Data:
-        """Return what is written of a thing; None: it makes no difference."""
+        """Return the entry of a kept object; None: it has none."""
         keeper, thing = note
         writer = self._writer
         match thing:
@@ -357,7 +357,7 @@ class StateLog:
         self._replanned = True
 
     def _renumber(self, reader: StateReader) -> None:
-        """Give operators the numbers that they had; those that are not clear are new."""
+        """Restore the numbers of operators; ambiguous ones are numbered anew."""
         self._last = max([self._last, *reader.numbers.values()])
         for held in self._held.values():
             for operator in held.operators:

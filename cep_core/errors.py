@@ -27,7 +27,7 @@ _WIDTH = 100  # characters of a source line that a message shows
 
 
 class Span(NamedTuple):
-    """Where something stands in the text of a query: offsets, the end excluded."""
+    """A place in the text of a query, as offsets; the end is exclusive."""
 
     start: int
     end: int

@@ -1,4 +1,4 @@
-r"""Event automata: what detects the operators of a pattern, as data (NEXT CEP, section 3.3).
+r"""Event automata: the detection of a pattern's operators, as data (NEXT CEP, section 3.3).
 
 An event automaton is a tuple <S, T, s0, sd, st, in, out> (Schultz-Møller, Migliavacca and Pietzuch,
 *Distributed Complex Event Processing with Query Rewriting*, 2009).  Each operator of a pattern has
@@ -14,8 +14,8 @@ one (section 3.4); its input streams are events, or what the automata of its ope
     SEQ(E1, E2)     s0 -E1, add-> s1, s1 -*, drop-> s1, s1 -E2, add-> sd
     ==============  ===========================================================================
 
-"add" appends the event to what is detected so far (f_A), "drop" leaves that as it is (f_D).  An
-event that no transition takes ends an instance: so one that satisfies φ and not θ.  The last line
+"add" appends the event to the partial detection (f_A), "drop" leaves it unchanged (f_D).  An event
+without a transition ends an instance, such as one that satisfies φ and not θ.  The last line
 is the automaton of a sequence of SASE (Wu, Diao and Rizvi 2006, section 3.2): its states keep
 themselves active, so every later event may go on.
 
@@ -197,7 +197,7 @@ def _skipped(event: str, filters: Sequence[Condition], said: Said) -> list[Trans
 
 
 def _read(pattern: Pattern) -> str:
-    """Return what an operand is as an input: a stream under its alias, or an automaton's output."""
+    """Return the name of an operand as an input: a stream with its alias, or an output."""
     if isinstance(pattern, Source) and not pattern.filters:
         return _event(pattern.stream, pattern.alias)
     return in_words(pattern)

@@ -1,7 +1,7 @@
 """Events, schemas and matches: what goes in and what comes out.
 
-An event has data values and an interval [t0, t1] in integer ticks; t1 is its detection time, and
-events with the same t1 are simultaneous: they form one epoch (Hong 2009, sections 3.2 and 4.2.1).
+An event has data values and an interval [t0, t1] in integer ticks; t1 is its detection time.
+Events with the same t1 are simultaneous: they form one epoch (Hong 2009, sections 3.2 and 4.2.1).
 Inside the engine a row is the plain tuple (t0, t1, first, *values), `first` being the smallest
 arrival number of its parts.
 
@@ -86,7 +86,7 @@ def shown(value: object) -> str:
 
 
 def is_hashable(value: object) -> bool:
-    """Return whether a value can be hashed; some only fail when asked."""
+    """Return True if a value can be hashed; some types fail only when hashed."""
     try:
         hash(value)
     except Exception:

@@ -1,4 +1,4 @@
-"""What a query became, in words: operators, whom it shares them with, which index answers what."""
+"""The explanation of a query: its operators, who shares them, which index answers what."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Expressions over one row or a pair of rows, and their types.
 
-A name is resolved to a `Column` before it gets here: side 2 is the row of a unary operator, or the
-newcomer of a binary one ("$2" in CEL); side 1 is the earlier row or the instance ("$1").  Positions
-instead of names make equal predicates equal however their streams call the attributes.
+Names have been resolved to `Column`s.  Side 2 is the row of a unary operator, or the newcomer of a
+binary one ("$2" in CEL).  Side 1 is the earlier row or the instance ("$1").  Columns are positions,
+so equal predicates are equal whatever the names of their streams' attributes.
 
 A null, NaN or failing atom is false, and NOT complements it (a negated literal): `NOT x < 5` holds
 for a null x, `x >= 5` does not.  A value expression that fails is null.
@@ -24,7 +24,7 @@ Comparison: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]
 
 
 def is_same(one: object, other: object) -> bool:
-    """Return whether values mean the same everywhere: of one type, equal, of one sign."""
+    """Return True if values are identical: of one type, equal, of one sign."""
     if one is other:
         return True
     if type(one) is not type(other) or one != other:
@@ -34,7 +34,7 @@ def is_same(one: object, other: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Spanned:
-    """What stands at a place of the query's text; equal ones may stand at different places."""
+    """A node with its place in the query's text, which does not count for equality."""
 
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
@@ -361,7 +361,7 @@ def _children(node: Expression) -> tuple[Expression, ...]:
 
 
 def _malformed(node: Expression) -> str | None:
-    """Return what is wrong with an expression itself, not with its parts."""
+    """Return the fault of an expression itself, apart from its operands, or None."""
     match node:
         case Compare(operator) if operator not in COMPARISONS:
             return f"there is no comparison {shown(operator)}"
@@ -396,7 +396,7 @@ _WITHOUT_ORDER = (_order_of(object), _order_of(complex))
 
 
 def is_ordered(kind: type | None) -> bool:
-    """Return whether values of a type have an order."""
+    """Return True if values of a type have an order."""
     return kind is None or _order_of(kind) not in _WITHOUT_ORDER
 
 

@@ -44,21 +44,21 @@ class Fanout:
         return sum(map(len, self._readers.values()))
 
     def add(self, channel: Channel, slot: int, reader: Reader) -> None:
-        """Let a query read a stream."""
+        """Add a query to the readers of a stream."""
         if slot not in self._readers:
             self._readers[slot] = []
             channel.connect(self.port, slot)
         self._readers[slot].append(reader)
 
     def remove(self, channel: Channel, slot: int, reader: Reader) -> None:
-        """Let it read no more."""
+        """Remove a query from the readers of a stream."""
         self._readers[slot].remove(reader)
         if not self._readers[slot]:
             del self._readers[slot]
             channel.disconnect(self.port, slot)
 
     def receive(self, row: Row, members: Members) -> None:
-        """Note a row for the queries that see it."""
+        """Collect a row for the queries that see it."""
         if self._clock.replaying:
             return
         first = row[2]
@@ -68,7 +68,7 @@ class Fanout:
                     self._found.append(Found(row[1], number, (row,)))
 
     def receive_all(self, rows: Sequence[Row], members: Members) -> None:
-        """Note rows that end together for the queries that see them."""
+        """Collect rows that end together for the queries that see them."""
         if self._clock.replaying:
             return
         for slot in slots_of(members):

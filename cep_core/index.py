@@ -21,7 +21,7 @@ _NOTHING: frozenset[int] = frozenset()
 
 
 class _Place(NamedTuple):
-    """Where the entry of a disjunct lies."""
+    """The position of a disjunct's entry in the index."""
 
     part: Part
     entry: tuple[Any, ...]
@@ -66,7 +66,7 @@ class PredicateIndex(Generic[Target]):
         self._several += len(definition.shape.disjuncts) > 1
 
     def remove(self, target: Target) -> None:
-        """Take a target out."""
+        """Remove a target."""
         definition = self.definitions.pop(target)
         self._several -= len(definition.shape.disjuncts) > 1
         for place in self._places(definition, target, self._few is not None):

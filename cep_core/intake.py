@@ -38,7 +38,7 @@ class Columns(NamedTuple):
 
 
 class Intake:
-    """Takes events in; what does not fit a stream is rejected, nothing is raised for it."""
+    """Consumes events; one that does not fit its stream is rejected, not raised."""
 
     def __init__(
         self, streams: Streams, plan: Plan, counts: dict[str, int], rejected: deque[Rejected]
@@ -50,7 +50,7 @@ class Intake:
         self._rejected = rejected
 
     def take(self, events: Iterable[Event]) -> None:
-        """Take events in, in order of arrival; each closes the epochs that it ends."""
+        """Consume events in order of arrival; each closes the epochs that it ends."""
         begun, farthest = self._clock.arrivals, self._streams.farthest
         coming = iter(events)
         try:
@@ -65,7 +65,7 @@ class Intake:
             self._counts["events"] += self._clock.arrivals - begun
 
     def _take_all(self, columns: Columns) -> None:
-        """Take usual events in, stopping at those that matter to somebody."""
+        """Consume regular events by columns, stopping at those with listeners or due epochs."""
         names, values, begins, ends = columns
         streams, clock, size = self._streams, self._clock, len(names)
         first, reached, soonest = clock.arrivals, clock.now, self._soonest()
@@ -105,7 +105,7 @@ class Intake:
             self._settle()
 
     def _take_each(self, events: Sequence[Event]) -> None:
-        """Take events in; what the clock says is kept here as long as nobody looks at it."""
+        """Consume events one by one; the clock is a local variable while nobody reads it."""
         streams, clock = self._streams, self._clock
         by_name, tallies, remembered = streams.by_name, streams.rates.counts, streams.widest > 0
         arrival, now, soonest = clock.arrivals, clock.now, self._soonest()
@@ -153,7 +153,7 @@ class Intake:
             self._settle()
 
     def _settle(self) -> None:
-        """Let the lanes know how far the clock has come, and forget what is over."""
+        """Advance the watermark of the lanes, and forget rows of closed epochs."""
         now = self._clock.now
         for lane in self._plan.lanes.values():
             lane.pass_to(now - lane.lateness)
@@ -182,7 +182,7 @@ class Intake:
         self._streams.forget(now)
 
     def _take_unusual(self, event: Event) -> None:
-        """Take in an event that needs a closer look: of several streams, or faulty."""
+        """Consume an irregular event: one of several streams, or a faulty one."""
         names: tuple[str, ...] = ()
         if isinstance(event, Event):
             names = names_of(event)
@@ -225,7 +225,7 @@ def _end(begin: int, end: int | None) -> int | None:
 
 
 def _fit(names: Sequence[str], values: Sequence[Any], plain: Mapping[str, Types]) -> bool:
-    """Return whether values have the types of their streams, without nulls."""
+    """Return True if values have the types of their streams, without nulls."""
     kinds = set(map(plain.get, names))
     if None in kinds or set(map(type, values)) != {tuple}:
         return False
@@ -238,7 +238,7 @@ def _fit(names: Sequence[str], values: Sequence[Any], plain: Mapping[str, Types]
 
 
 def _have(values: Sequence[tuple[Any, ...]], types: Types) -> bool:
-    """Return whether tuples are all of some types."""
+    """Return True if all tuples have the given types."""
     return set(map(len, values)) == {len(types)} and all(
         set(map(type, column)) == {kind}
         for kind, column in zip(types, zip(*values, strict=True), strict=True)

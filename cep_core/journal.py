@@ -1,9 +1,8 @@
-"""Journals: what a plan has begun and ceased to keep.
+"""Journals: the changes of a plan's state since they were read last.
 
-A snapshot has all that m-ops and lanes keep, so it costs what the state costs.  Who writes the
-state down again and again wants what has changed instead: m-ops and lanes say what they `keep` and
-`drop`, thing by thing, where they do it.  A thing is an object that its keeper has until it drops
-it; it is known by its identity, and written under a number.  Later things have larger numbers.
+A snapshot has the whole state and costs as much.  A log of the state needs the changes only, so
+m-ops and lanes record which objects they `keep` and `drop`, where they do so.  A kept object, a
+*thing*, is known by its identity and written under a number.  Later things have larger numbers.
 """
 
 from __future__ import annotations
@@ -13,26 +12,26 @@ from typing import Any, NamedTuple
 
 
 class Note(NamedTuple):
-    """A thing that is kept, and whose it is."""
+    """A thing that is kept, and the m-op or lane that keeps it."""
 
     keeper: Any
     thing: Any
 
 
 class Unwritten:
-    """The journal of a plan that nobody writes down."""
+    """The journal of a plan without a log: nothing is recorded."""
 
     def keep(self, keeper: object, thing: object) -> None:
-        """Note that a thing is kept; it may have been before."""
+        """Record that a thing is kept; it may have been before."""
 
     def drop(self, things: Iterable[object]) -> None:
-        """Note that things are kept no more; they may not have been."""
+        """Record that things are dropped; they may not have been kept."""
 
 
 class Journal(Unwritten):
-    """The numbers of what is kept, and what came and went since it was asked last.
+    """The numbers of kept things, and the changes since the last `take`.
 
-    What came and went in between is not told.
+    A thing that was kept and dropped in between is not reported.
     """
 
     def __init__(self) -> None:
@@ -58,7 +57,7 @@ class Journal(Unwritten):
                 self._gone.append(number)
 
     def take(self) -> tuple[dict[int, Note], list[int]]:
-        """Return what is new, by ascending number, and the numbers of what is gone."""
+        """Return the new notes by ascending number, and the numbers of dropped objects."""
         fresh, gone = self._fresh, self._gone
         self._fresh, self._gone = {}, []
         return fresh, gone
@@ -66,18 +65,18 @@ class Journal(Unwritten):
     # -- What was written before -----------------------------------------------------------
 
     def begin_after(self, number: int) -> None:
-        """Give new things larger numbers than one that was written."""
+        """Number new things above a number that was written."""
         self._last = max(self._last, number)
 
     def adopt(self, number: int, thing: object) -> None:
-        """Note that a thing, which is new, is what was written under a number."""
+        """Record that a new thing is the one that was written under a number."""
         del self._fresh[self._numbers[id(thing)]]
         self._numbers[id(thing)] = number
 
     def reading(self, number: int, read: Callable[[], None]) -> None:
-        """Take back what was written under a number: ``read`` has it kept again.
+        """Call ``read``, which keeps again what was written under a number.
 
-        Unless it becomes one thing it is gone, and what it has become is new.
+        If it becomes one thing, that has the number; else the number is dropped.
         """
         first = self._last + 1
         read()
@@ -88,5 +87,5 @@ class Journal(Unwritten):
             self._gone.append(number)
 
     def forget(self, number: int) -> None:
-        """Note that what was written under a number is of no use."""
+        """Record that the entry of a number is obsolete."""
         self._gone.append(number)

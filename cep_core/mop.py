@@ -21,10 +21,10 @@ Number: TypeAlias = Callable[["Operator"], int]
 class Wanted(NamedTuple):
     """A logical operator with its inputs: equal ones mean the same.
 
-    ``kind`` is the name of the algebra's node in lower case, ``definition`` all that says what it
-    does, ``lane`` where it runs if it is ordered (else None), ``since`` the arrival number from
-    which it sees rows, if that is part of its meaning (else None), ``window`` of a join, ``width``
-    the number of values of its rows.
+    ``kind`` is the name of the algebra's node in lower case; ``definition`` is its meaning.  An
+    ordered operator has a ``lane`` (else None).  ``since`` is the arrival number from which it sees
+    rows, if that is part of its meaning (else None).  A join has a ``window``.  ``width`` is the
+    number of values of its rows.
     """
 
     kind: str
@@ -79,7 +79,7 @@ class Operator:
 
 
 class MOp(ABC):
-    """What all m-ops have: a label, the operators by output slot, and their place in the order."""
+    """A multi-operator: a label, its operators by output slot, and its depth in the plan."""
 
     kind: ClassVar[str] = ""
     single: ClassVar[bool] = False  # whether its rows are single events if its inputs' are
@@ -99,7 +99,7 @@ class MOp(ABC):
         return f"{self.kind}#{self.number}"
 
     def takes(self, wanted: Wanted) -> bool:
-        """Return whether there is room for an operator whose key is this m-op's."""
+        """Return True if the m-op can implement one more operator of its key."""
         return True
 
     @abstractmethod
@@ -108,22 +108,22 @@ class MOp(ABC):
 
     @abstractmethod
     def remove(self, operator: Operator) -> None:
-        """Implement an operator no more, and forget all that only it needed."""
+        """Remove an operator, and all state that only it needed."""
 
     def channels(self) -> Iterable[Channel]:
         """Return the output channels."""
         return (self._output,)
 
     def instances(self) -> int:
-        """Return how many rows the m-op keeps."""
+        """Count the rows that the m-op keeps."""
         return 0
 
     def entries(self) -> int:
-        """Return how many entries its indexes have."""
+        """Count the entries of its indexes."""
         return 0
 
     def kept(self) -> Iterable[Any]:
-        """Return what the m-op keeps; it journals these things, or is compared."""
+        """Return the kept objects: the m-op journals them, or its state is compared."""
         return ()
 
     def saved(self, kept: Any, number: Number) -> list[Any]:
@@ -135,11 +135,11 @@ class MOp(ABC):
         return [self.saved(one, number) for one in self.kept()]
 
     def load(self, row: Row, operators: list[Operator], side: int = 0) -> None:
-        """Keep a row again that was saved, for some of the operators."""
+        """Load a saved row for some of the operators."""
         raise AssertionError(f"{self.label} keeps nothing")
 
     def indexes(self) -> str:
-        """Return what the indexes of the m-op answer, in words."""
+        """Describe what the indexes of the m-op answer."""
         return ""
 
     def waiting_ports(self) -> tuple[Port, ...]:
@@ -215,7 +215,7 @@ class Wire:
         self._ports: dict[Channel, Port] = {}
 
     def connect(self, source: Operator) -> None:
-        """Listen to a stream."""
+        """Connect a stream."""
         channel = source.channel
         if channel not in self._ports:
             lane = self._lane
@@ -226,7 +226,7 @@ class Wire:
             self._lane.connected.append((port, source.slot))
 
     def disconnect(self, source: Operator) -> None:
-        """Stop listening to a stream, and drop its rows that wait."""
+        """Disconnect a stream, and drop its waiting rows."""
         slot = source.slot
         port = self._ports[source.channel]
         source.channel.disconnect(port, slot)

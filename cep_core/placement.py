@@ -1,9 +1,9 @@
 r"""Placement: on which node each operator of a query runs.
 
 Schultz-Møller, Migliavacca and Pietzuch 2009, sections 4.2 and 4.4.  Operators are placed greedily,
-those below first, where they cost least; the largest part of a query that is there already is
-reused.  The cost of an operator on a node is what its inputs send over the network to it, its own
-processor time unless the node has it, and the load of the node.
+those below first, where they cost least; the largest part of a query that is placed already is
+reused.  The cost of an operator on a node has three terms: the network traffic of its inputs, its
+own processor time unless the node runs it already, and the load of the node.
 
 Differs from section 4.2: δ is printed as 1 for the same node; it has to be 1 for different ones,
 because the text makes distant inputs expensive.  Nodes are simulated: their load is computed from
@@ -49,7 +49,7 @@ class Tree:
 
     @property
     def is_source(self) -> bool:
-        """Whether it is a stream from outside: that runs on no node."""
+        """True for a source stream, which runs on no node."""
         return self.kind == "source"
 
     def operators(self) -> Iterator[Tree]:
@@ -170,14 +170,14 @@ class Cluster:
         return min(sorted(near), key=lambda node: self.cost(tree, node, placed))
 
     def cost(self, tree: Tree, node: int, placed: dict[Tree, int]) -> float:
-        """Return what an operator costs on a node: network, its own work, the others there."""
+        """Return the cost of an operator on a node: network, processor time, other load."""
         distant = [one for one in tree.inputs if one in placed and placed[one] != node]
         has = self._policy == "reuse" and self.deployed.get(tree) == node
         own = 0.0 if has else tree.cpu
         return sum(one.rate for one in distant) + own + self.load[node]
 
     def _connect(self, source: Tree, origin: int | None, node: int) -> None:
-        """Have the events of an operator, or from outside, arrive at a node: once with reuse."""
+        """Route the events of an operator or source to a node; with reuse, only once."""
         if origin == node:
             return
         if self._policy == "reuse":
@@ -190,7 +190,7 @@ class Cluster:
 
 
 def supported(trees: Iterable[Tree], nodes: int, policy: Policy, capacity: float) -> int:
-    """Return how many queries, in order, nodes of a capacity carry before one is overloaded.
+    """Count the queries that nodes of a capacity carry, in order, before one is overloaded.
 
     Trees are taken from the iterable only as long as no node is.
     """

@@ -92,7 +92,7 @@ class Plan:
         return self.lanes[lateness]
 
     def leave(self, lane: Lane) -> None:
-        """Use a lane once less; one that nobody uses is forgotten."""
+        """Release a lane; one without uses is removed."""
         lane.uses -= 1
         if not lane.uses:
             del self.lanes[lane.lateness]
@@ -125,7 +125,7 @@ class Plan:
         return operator
 
     def release(self, operator: Operator) -> None:
-        """Use an operator once less; one that nobody uses is swept, and what only it used."""
+        """Release an operator; one without uses is removed, with all that only it used."""
         operator.uses -= 1
         if operator.uses or operator.mop is None:
             return
@@ -193,7 +193,7 @@ class Plan:
             raise
 
     def _sweep(self, mop: MOp) -> None:
-        """Take an m-op without operators out."""
+        """Remove an m-op without operators."""
         if mop.operators:
             return
         place = self.mops.pop(mop)

@@ -3,9 +3,9 @@
 A predicate is split into its shape and its constants, so that a hundred thousand queries that
 differ in literals share one normal form and one compiled function.  The shape is put into
 disjunctive normal form (above 64 disjuncts it stays opaque).  Literals of a disjunct are *static*
-(they compare the newcomer with constants) or *dynamic* (they read the earlier row, too); equalities
-and ranges among the static ones, and equalities among the dynamic ones, can be indexed
-(Hong 2009, sections 4.4.3 and 4.5.1).
+(they compare the newcomer with constants) or *dynamic* (they read the earlier row, too).  An index
+can answer static equalities and ranges, and dynamic equalities (Hong 2009, sections 4.4.3 and
+4.5.1).
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Constants(Protocol):
 
     @property
     def shape(self) -> object:
-        """What equal ones have in common: one object."""
+        """The shape: one object for equal shapes."""
 
     @property
     def constants(self) -> tuple[Any, ...]:
@@ -101,7 +101,7 @@ class Constants(Protocol):
 
 
 def are_same(one: Constants, other: Constants) -> bool:
-    """Return whether shape and constants are: 1, 1.0 and True are three, 0.0 and -0.0 two."""
+    """Return True if shape and constants are identical; 1, 1.0 and True are three values."""
     return one.shape is other.shape and all(map(is_same, one.constants, other.constants))
 
 
@@ -217,7 +217,7 @@ class Disjunct:
 
 
 class Part(NamedTuple):
-    """How entries of an index are kept: which constants, and the scan over such entries.
+    """The layout of index entries: the slots of their constants, and the scan over them.
 
     Parts are compared by identity; one exists for each disjunct and set of literals left out.
     """
@@ -242,7 +242,7 @@ class Shape:
 
     @property
     def always(self) -> bool:
-        """Whether the predicate holds for every row."""
+        """True if the predicate holds for every row."""
         return any(not disjunct.literals for disjunct in self.disjuncts)
 
     @cached_property
@@ -329,18 +329,18 @@ class Shapes:
         return self._seen_columns[key]
 
     def once(self, key: Hashable, make: Callable[[Mapping[str, Function]], Made]) -> Made:
-        """Return what is made of the functions for a key: one object for equal keys."""
+        """Return the memoised object of a key; ``make`` builds it from the functions."""
         if key not in self._others:
             self._others[key] = make(self._functions)
         made: Made = self._others[key]
         return made
 
     def constants(self, nodes: Sequence[Expression]) -> Callable[[Sequence[Any]], Row]:
-        """Return how to get the values of expressions that read no row."""
+        """Return a function from a query's literals to the values of constant expressions."""
         return code.constants(nodes, self._functions)
 
     def constant(self, node: Expression) -> Callable[[Sequence[Any]], Any]:
-        """Return how to get the value of an expression that reads no row."""
+        """Return a function from a query's literals to the value of a constant expression."""
         values = code.constants((node,), self._functions)
         return lambda literals: values(literals)[0]
 
@@ -458,5 +458,5 @@ def values_of(columns: Sequence[int]) -> Callable[[Row], Any]:
 
 
 def is_proper(key: Any, several: bool) -> bool:
-    """Return whether a key may enter an index: no null, no NaN."""
+    """Return True if a key may enter an index: it has no null and no NaN."""
     return all(v is not None and v == v for v in (key if several else (key,)))

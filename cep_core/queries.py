@@ -242,7 +242,7 @@ class Queries:
         ]
 
     def sharers(self, query: Query, seen: Callable[[str], bool] | None = None) -> Counter[Operator]:
-        """Return how many queries have each operator of a query; ``seen`` says who counts."""
+        """Count, for each operator of a query, the queries that share it; ``seen`` filters them."""
         own = set(query.held)
         others = [one for one in self.by_name.values() if seen is None or seen(one.name)]
         return Counter(op for other in others for op in own.intersection(other.held))

@@ -55,12 +55,12 @@ class Rates:
         return measured
 
     def dump(self) -> dict[str, Any]:
-        """Return what is known, as plain data."""
+        """Return the declared and measured rates as plain data."""
         counts = {name: [count, self._first[name]] for name, count in self.counts.items()}
         return {"declared": self.declared, "counts": counts}
 
     def load(self, data: Mapping[str, Any]) -> None:
-        """Take back what was known."""
+        """Restore the dumped rates."""
         self.declared = dict(data["declared"])
         for name, (count, first) in data["counts"].items():
             self.counts[name], self._first[name] = count, first

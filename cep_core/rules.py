@@ -1,10 +1,10 @@
 """The m-rules: which operators share an m-op (Hong 2009, Table 5.1).
 
-A rule is a key function.  On insertion an operator joins the m-op that already has its first key
-that is not None, in the order of the rules; nothing is searched, and nothing is planned anew, so
-adding a query costs the same with a hundred thousand present.  A rule that is left out is a key
-that nothing else has: "Cayuga", "no FR-index", "no channels" are tuples of rules, not code paths.
-Another package adds rules to the tuple, and its m-ops' constructors to `plan.BUILDERS`.
+A rule is a key function.  On insertion the rules are tried in order; the first key that is not
+None decides, and the operator joins the m-op that has this key.  Nothing is searched and nothing is
+planned again, so adding a query costs the same with a hundred thousand present.  Without a rule its
+operators share nothing: "Cayuga", "no FR-index", "no channels" are tuples of rules, not code paths.
+Another package adds rules to the tuple, and its m-ops' constructors as builders of the engine.
 """
 
 from __future__ import annotations

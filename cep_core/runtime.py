@@ -6,9 +6,9 @@ largest time that has arrived, is more than the lane's lateness beyond it.  A qu
 largest lateness of the streams that it reads.  Epochs are closed at the very event that raises the
 clock, so the output does not depend on how the input was cut into batches.
 
-Within an epoch rows are handed on at once: a right row meets only instances that ended before it
-began, so instances may be added and removed when the epoch ends (the pending lists of Hong 2009,
-section 4.4.3).  M-ops that need the whole epoch (aggregates) flush before that, the lowest first.
+Within an epoch rows are emitted at once.  A right row meets only instances that ended before it
+began, so instances may be installed and deleted when the epoch ends (the pending lists of Hong
+2009, section 4.4.3).  M-ops that need the whole epoch (aggregates) flush before that, lowest first.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ Waiting: TypeAlias = tuple[Port, Row, Members]
 def farthest(ticks_per_second: int) -> int:
     """Return the largest distance of an event's time from the origin, in ticks.
 
-    It is that of the year 9999 from 1970, or `END` if ticks are finer: a time beyond is one of
-    another unit or the greatest number that there is, and would make all later events late.
+    It is the distance of the year 9999 from 1970, or `END` if ticks are finer.  A time beyond has
+    another unit or is a placeholder for infinity, and would make all later events late.
     """
     return min(END, (_LAST_SECOND + 1) * ticks_per_second) - 1
 
@@ -71,21 +71,21 @@ class Deadlined(Barrier, Timed, Protocol):
 
 
 class Stage(Protocol):
-    """An m-op, or several together, that takes rows in by batches."""
+    """An m-op, or several together, that consumes rows by batches."""
 
     depth: int
 
     def run(self) -> None:
-        """Take in what has come, and emit what follows from it."""
+        """Consume the queued rows, and emit the results."""
 
 
 class Batch:
     """The stages that have something to do: they run once for a batch, the lower ones first.
 
-    A stage that emits a row sets the clock to M(n), n being the newest event of the row, so that
-    the row is as late as it would be alone; afterwards the clock is what it was.  Stages run when a
-    push has been taken in; with ``prompt`` also within an epoch, because some ordered m-op has to
-    see in that epoch what stages make of the rows of other ordered m-ops.
+    A stage that emits a row sets the clock to M(n), where n is the newest event of the row: the row
+    is as late as it would be alone.  Afterwards the clock is reset.  Stages run after a push has
+    been consumed.  With ``prompt`` they run within an epoch, too: some ordered m-op reads, in that
+    epoch, rows that stages make of other ordered m-ops' rows.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -97,7 +97,7 @@ class Batch:
         return bool(self._touched)
 
     def touch(self, stage: Stage) -> None:
-        """Have a stage run."""
+        """Schedule a stage to run."""
         self._touched[stage] = None
 
     def run(self, below: float = math.inf) -> None:
@@ -173,23 +173,23 @@ class Lane:
         return LanePort(self, port)
 
     def touch(self, mop: Stateful) -> None:
-        """Have an m-op finish when the epoch ends."""
+        """Schedule an m-op to finish at the end of this epoch."""
         self._touched.append(mop)
 
     def flush_later(self, mop: Barrier) -> None:
-        """Have an m-op flush in this epoch."""
+        """Schedule an m-op to flush in this epoch."""
         self._serial += 1
         heappush(self._barriers, (mop.depth, self._serial, mop))
 
     def evict_at(self, time: int, mop: Stateful) -> None:
-        """Have an m-op drop dead instances when everything up to a time is closed."""
+        """Evict an m-op's dead instances once all epochs up to a time are closed."""
         self._serial += 1
         heappush(self._evictions, (time, self._serial, mop))
         if time < self.due:
             self.due = time
 
     def fire_at(self, deadline: int, mop: Timed) -> None:
-        """Have an m-op fire at a deadline, also when nothing arrives any more."""
+        """Set a timer: fire an m-op at a deadline, even if no more rows arrive."""
         self._serial += 1
         heappush(self._timers, (deadline, self._serial, mop))
         if deadline < self.due:
@@ -258,7 +258,7 @@ class Lane:
                 self.due = heap[0][0]
 
     def pass_to(self, watermark: int) -> None:
-        """Note that epochs are closed in which nothing waited."""
+        """Advance the watermark over epochs without rows and timers."""
         if watermark > self.closed:
             self.closed = watermark
 
@@ -276,7 +276,7 @@ class Lane:
         return min(row, timer)
 
     def _process(self, time: int) -> None:
-        """Do the parts of an epoch; one that fails does not keep the others from their turn.
+        """Process an epoch; a part that fails does not prevent the others.
 
         So no m-op is left in the middle of an epoch, and the engine goes on after it.
         """
@@ -302,7 +302,7 @@ class Lane:
             raise faults[0]
 
     def _work(self, time: int, faults: list[Exception]) -> None:
-        """Do what comes after the rows of an epoch: barriers, timers, ends."""
+        """Run the barriers, timers and `finish` calls of an epoch, after its rows."""
         if self._barriers or self._batch.prompt:
             self._flush_all(time, faults)
         while self._timers and self._timers[0][0] <= time:
@@ -341,7 +341,7 @@ class Lane:
     # -- the plan changes; snapshots -------------------------------------------------------
 
     def forget(self, port: Port, slot: int, left: Callable[[Members], Members | None]) -> None:
-        """Take a slot out of the rows that wait for a port; ``left`` gives what remains."""
+        """Remove a slot from the rows that wait for a port; ``left`` returns the other slots."""
         for time, rows in list(self._rows.items()):
             kept: list[Waiting] = []
             for waiting in rows:
@@ -387,7 +387,7 @@ class LanePort(Port):
         self.behind = behind
 
     def hold(self, row: Row, members: Members) -> None:
-        """Have a row wait; a replay reaches only what is new."""
+        """Queue a row for its epoch; a replay reaches only new ports."""
         lane = self._lane
         if lane.fresh is None:
             lane.wait(self.behind, row, members)

@@ -59,7 +59,7 @@ class Codec:
         return ["value", self._value(node)]
 
     def made(self, data: Data) -> Any:
-        """Return what `node` made data of."""
+        """Return the algebra or expression of data that `node` made."""
         match data:
             case ["Schema", names, kinds]:
                 return Schema(tuple(names), tuple(self.type_named(kind) for kind in kinds))

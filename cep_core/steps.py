@@ -49,12 +49,12 @@ class Step(NamedTuple):
 
     @property
     def ordered(self) -> bool:
-        """Whether it sees epochs."""
+        """True if the operator runs in a lane, epoch by epoch."""
         return self.kind in _ORDERED
 
     @property
     def forgets(self) -> bool:
-        """Whether it forgets which parts its rows have."""
+        """True if its rows do not identify the input rows that they were made of."""
         return self.guarded or self.kind in _ABSENT
 
 

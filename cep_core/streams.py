@@ -137,7 +137,7 @@ class Streams:
         return first.schema.fault(event.values)
 
     def take(self, row: Row, names: tuple[str, ...]) -> None:
-        """Hand a row to the plan; keep it while its epoch may be open."""
+        """Emit a row into the plan; keep it while its epoch may be open."""
         self.rates.saw(names, row[1])
         self.remember(row, names)
         self.emit(row, names)
@@ -148,7 +148,7 @@ class Streams:
             self.recent.append((row, names))
 
     def emit(self, row: Row, names: tuple[str, ...]) -> None:
-        """Hand a row to the plan: once, if its streams share a channel."""
+        """Emit a row into the plan: once, if its streams share a channel."""
         by_channel: dict[Channel, list[int]] = {}
         for name in names:
             operator = self.by_name[name].operator

@@ -54,7 +54,7 @@ def duration_in_words(ticks: int, ticks_per_second: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a query says: the values of its literals, and the unit of its times."""
+    """The values of a query's literals, and the unit of its times."""
 
     literals: Sequence[Any]
     ticks_per_second: int
@@ -192,7 +192,7 @@ def _braced(operator: str, condition: str) -> str:
 
 
 def _guards(left: Node, guards: Sequence[algebra.Guard], said: Said) -> str:
-    """Return what ends a detection, after the operator."""
+    """Return the text of the guards, which follows that of the operator."""
     texts = [_binary(left, one.source, said)(one.predicate) for one in guards]
     return "".join([" " + _braced("\\", text) for text in texts])
 

@@ -30,8 +30,8 @@ first row's get the suffix "_1" (section 4.2.2); overwriting is a projection abo
 Absence, whose relatives are SASE's negated end and NEXT's exception (`operators/absence`), and
 no SequenceScan and Negation, which are those of Wu, Diao and Rizvi 2006 (`cep_core.patterns`).
 Successor, Repeat and Unless are core operators of NEXT CEP (Schultz-Møller, Migliavacca and
-Pietzuch, *Distributed Complex Event Processing with Query Rewriting*, 2009, sections 3.2 and 3.4):
-among simultaneous rows the `rank` tells which is the first, as its time model asks.
+Pietzuch, *Distributed Complex Event Processing with Query Rewriting*, 2009, sections 3.2 and 3.4).
+By its time model, the `rank` decides which of several simultaneous rows is the first.
 """
 
 from cep_core.algebra.making import (

@@ -154,7 +154,7 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """What ends a detection: a row of the source, the predicate (side 1: what waits) given.
+    """The end of a detection: a row of the source that satisfies the predicate with what waits.
 
     It has to begin after what waits has ended; one that ends together with the row that completes
     the detection comes in time.
@@ -255,7 +255,7 @@ class SequenceScan:
 
 @dataclass(frozen=True, slots=True)
 class NegativeComponent:
-    """What must not happen between two times, the columns of the source that have them.
+    """A negated component between two times, which are columns of the source.
 
     ``after`` is None at the start of a sequence, ``before`` at its end: there the window begins
     and ends.  The predicate reads the row as side 1 and what happens as side 2.

@@ -1,4 +1,4 @@
-"""What results have for attributes, and what is refused: conditions, windows, ranks, aggregates."""
+"""Schemas of results, and the checks of conditions, windows, ranks and aggregates."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 class Language(NamedTuple):
-    """How texts of a language are read.
+    """The two functions that read the texts of a language.
 
     ``split`` gives the shape of a text, the values of its literals, and the name that it publishes;
     ``prepare`` the algebra, with the literals as parameters numbered in the same order.  What is

@@ -49,7 +49,7 @@ class Calls:
     found: list[Aggregate] = field(default_factory=list)
 
     def takes(self, name: Token) -> bool:
-        """Return whether a function aggregates."""
+        """Return True if a function is an aggregate."""
         return name.word in AGGREGATES
 
     def made(self, name: Token, arguments: list[Expression] | None) -> Expression:

@@ -43,7 +43,7 @@ class Catalog(Protocol):
         """Return the names of all streams."""
 
     def rate(self, name: str) -> float | None:
-        """Return how many events of a stream come in a second, None if that is not known."""
+        """Return the rate of a stream in events a second, None if it is unknown."""
 
 
 def known_schema(catalog: Catalog, what: str, name: str, span: Span) -> Schema:
@@ -412,7 +412,7 @@ class _Parser:
         return predicate
 
     def _braces(self) -> list[Reader]:
-        """Go past braces; return their parts, to be read later."""
+        """Skip braces; return their parts, to be parsed later."""
         self.reader.expect_sign("{")
         parts = list(self._parts("}"))
         self.reader.expect_sign("}")

@@ -39,7 +39,7 @@ class Definition:
 
 
 def definitions(text: str, ticks_per_second: int) -> tuple[Definition, ...]:
-    """Return what a text defines; raises QueryError with the place of what is wrong."""
+    """Parse the definitions of a text; raises QueryError with line, column and caret."""
     reader = Reader(text, tokens(text, ticks_per_second, _LEXIS))
     found: dict[str, Definition] = {}
     while reader.token.kind != "end":

@@ -85,7 +85,7 @@ def prepare(
 def parse(
     text: str, catalog: Catalog, ticks_per_second: int, functions: Mapping[str, Function]
 ) -> EventQuery:
-    """Return what a query says; raises QueryError or AlgebraError."""
+    """Parse a query; raises QueryError or AlgebraError."""
     reader = Reader(text, tokens_of(text, ticks_per_second, LEXIS))
     return Parser(reader, catalog, functions).whole()
 

@@ -100,7 +100,7 @@ Refs: TypeAlias = frozenset[Ref]
 
 @dataclass(frozen=True, slots=True)
 class Above:
-    """What is asked of a part: the references that are read above it, its history, its limits."""
+    """The demand on a part: the references read above it, its history, its time limits."""
 
     reads: Refs
     history: bool = False
@@ -154,7 +154,7 @@ class Lowering:
         return self._tested(part, pattern.filters)
 
     def _tested(self, part: Part, conditions: Sequence[Condition]) -> Part:
-        """Return what satisfies conditions over the events of one part, which occur together."""
+        """Return the rows of a part that satisfy conditions over its own events."""
         found = conjunction(bound(tuple(conditions), now(part)))
         if found == TRUE:
             return part
@@ -368,7 +368,7 @@ class Lowering:
                 assert_never(inner)
 
     def _unless(self, part: Part, others: Sequence[Except]) -> Part:
-        """Return what nothing else ends together with."""
+        """Return the rows that no row of an exception ends together with."""
         for other in others:
             guard = self._guard(part, other)
             node = algebra.unless(part.node, guard.source, guard.predicate, self._functions)
@@ -376,7 +376,7 @@ class Lowering:
         return part
 
     def _guard(self, part: Part, other: Except) -> Guard:
-        """Return what ends the detection of what waits as a part."""
+        """Return the guard that ends the detection of a waiting part."""
         ending = self.part(other.other, Above(_reads(other.tests)))
         predicate = conjunction(bound(other.tests, across(part, ending)))
         return Guard(ending.node, predicate)
@@ -428,7 +428,7 @@ class Lowering:
 
 
 def is_single(pattern: Pattern) -> bool:
-    """Return whether each row of a pattern is one event, with two timestamps."""
+    """Return True if each row of a pattern is one event, with two timestamps."""
     match pattern:
         case Source():
             return True
@@ -486,7 +486,7 @@ def _require_past(other: Except, left: Pattern, inner: Next) -> None:
 
 
 def _needs(part: Part, above: Above, own: Expression, kind: str) -> bool:
-    """Return whether a part's own time has to be kept when it is joined."""
+    """Return True if a part's own time has to be kept when it is joined."""
     stored = all_stored(above.reads, part)
     if any(ref.kind == kind and part.values.get(ref) == own for ref in stored):
         return True

@@ -114,7 +114,7 @@ class Parser:
     # -- SELECT ----------------------------------------------------------------------------
 
     def _items(self) -> list[Reader]:
-        """Go past the items up to FROM; they are read when the pattern is known."""
+        """Skip the items up to FROM; they are parsed when the pattern is known."""
         reader = self.reader
         found: list[Reader] = []
         start, inside = reader.at, 0
@@ -417,7 +417,7 @@ class Parser:
     # -- pieces ----------------------------------------------------------------------------
 
     def _column(self, ref: Ref, span: Span) -> Column:
-        """Return what stands for a reference until its place is known."""
+        """Return the placeholder of a reference whose column is not known yet."""
         return Column(2, self.refs.setdefault(ref, len(self.refs)), span=span)
 
     def _ref(self, column: Expression) -> Ref:
@@ -453,7 +453,7 @@ def _has_plus(pattern: Pattern) -> bool:
 
 
 def _is_before(pattern: Pattern, first: str, second: str) -> bool:
-    """Return whether an event of one alias ends before one of another begins."""
+    """Return True if an event of one alias ends before one of another begins."""
     if isinstance(pattern, Next):
         left, right = aliases_of(pattern.left), aliases_of(pattern.right)
         if first in left and second in right:

@@ -69,7 +69,7 @@ class Part:
 
 
 class Found(NamedTuple):
-    """What a reference reads: a value, or each item of a tuple; nothing, unless it is ``present``.
+    """A resolved reference: a value, or each item of a tuple; void unless it is ``present``.
 
     Without what is to be present, a comparison is vacuously true.
     """
@@ -108,7 +108,7 @@ def shifted(expression: Expression, by: int) -> Expression:
 
 
 def rank_of(history: tuple[Piece, ...]) -> Expression | None:
-    """Return what tells the first of rows that end together: their timestamps before the last.
+    """Return the rank of rows that end together: their timestamps before the last.
 
     Of two histories that agree as far as the shorter one goes, the longer is the first.
     """
@@ -135,7 +135,7 @@ def joined(history: tuple[Piece, ...]) -> Expression:
 
 
 def stored(ref: Ref, part: Part) -> frozenset[Ref]:
-    """Return what of a part has to be kept so that a reference can be read above it."""
+    """Return the references that a part has to keep so that one can be read above it."""
     match ref.kind:
         case "prev" | "field" if ref.alias in part.mixed:
             return frozenset((_as(ref, "all"),))
@@ -150,13 +150,13 @@ def stored(ref: Ref, part: Part) -> frozenset[Ref]:
 
 
 def all_stored(refs: Iterable[Ref], part: Part) -> frozenset[Ref]:
-    """Return what of a part has to be kept so that references can be read above it."""
+    """Return the references that a part has to keep so that some can be read above it."""
     own = [ref for ref in refs if ref.alias in part.aliases]
     return frozenset().union(*(stored(ref, part) for ref in own))
 
 
 def read_before(ref: Ref, part: Part, get: Callable[[Ref], Expression]) -> Found:
-    """Return what a reference reads of events that were detected before; ``get`` finds values."""
+    """Resolve a reference to events that were detected before; ``get`` finds their values."""
     match ref.kind:
         case "prev" if ref.alias in part.mixed:
             run = get(_as(ref, "all"))
@@ -174,14 +174,14 @@ def read_before(ref: Ref, part: Part, get: Callable[[Ref], Expression]) -> Found
 
 
 def read_now(ref: Ref, part: Part, get: Callable[[Ref], Expression]) -> Found | None:
-    """Return what a reference reads of the event that occurs; None if it asks for earlier ones."""
+    """Resolve a reference to the current event; None if it reads earlier events."""
     if ref.kind in ("prev", "all") and ref.alias not in part.iterated:
         return None
     return read_before(ref, part, get)
 
 
 def now(part: Part) -> Place:
-    """Return what references read where the events of one part occur."""
+    """Resolve references where the events of one part occur."""
 
     def place(ref: Ref) -> Found | None:
         return read_now(_known(ref, part.aliases), part, part.values.__getitem__)
@@ -190,7 +190,7 @@ def now(part: Part) -> Place:
 
 
 def across(left: Part, right: Part) -> Place:
-    """Return what references read in a pair: the left part as side 1, the right as side 2."""
+    """Resolve references in a pair: the left part is side 1, the right part side 2."""
 
     def place(ref: Ref) -> Found | None:
         if ref.alias in left.aliases:
@@ -201,7 +201,7 @@ def across(left: Part, right: Part) -> Place:
 
 
 def within(left: Part, right: Part, made: Part) -> Place:
-    """Return what references read in the row that was made of a pair."""
+    """Resolve references in the row that was made of a pair."""
 
     def place(ref: Ref) -> Found | None:
         if ref.alias in left.aliases:

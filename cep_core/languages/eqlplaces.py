@@ -1,4 +1,4 @@
-"""Where conditions of EQL are evaluated, and where exceptions stand.
+"""The placement of EQL's conditions and exceptions at the operators of a pattern.
 
 WHERE says nothing of operators: a condition belongs to the lowest one whose pattern has all of its
 aliases (Schultz-Møller, Migliavacca and Pietzuch 2009, section 3.5).  There FILTER(p) skips what
@@ -131,7 +131,7 @@ def _placed_plus(pattern: Plus, filters: Conditions, tests: Conditions) -> Patte
 
 
 def _looks_back(condition: Condition) -> bool:
-    """Return whether a condition reads earlier events of a run: PREV, ALL, or the time it took."""
+    """Return True if a condition reads earlier events of a run: PREV, ALL or its duration."""
     read = condition.read
     times = {ref.alias for ref in read if ref.kind in ("begin", "end")}
     return any(ref.kind in ("prev", "all") for ref in read) or (
@@ -140,12 +140,12 @@ def _looks_back(condition: Condition) -> bool:
 
 
 def _takes_tests(pattern: Pattern) -> bool:
-    """Return whether a right operand has an operator that can fail by itself."""
+    """Return True if a right operand has an operator that can fail by itself."""
     return isinstance(pattern, Next | Plus | Except)
 
 
 def _belongs_below(condition: Condition, pattern: Pattern) -> bool:
-    """Return whether a condition belongs to an alternative of a union, or before a time."""
+    """Return True if a condition belongs to an alternative of a union, or below an @."""
     match pattern:
         case Either(left, right):
             return any(condition.aliases <= _all_aliases(one) for one in (left, right))

@@ -1,4 +1,4 @@
-"""What a run of EQL holds, and how it begins and goes on.
+"""The layout of a run of EQL, its first row and its steps.
 
 A run keeps what is read of its last event, the tuples that ALL reads, and of aliases that are
 iterated among others the tuples of their times.
@@ -28,7 +28,7 @@ from cep_core.rewrite.pattern import Ref
 
 
 def layout_of_run(reads: Iterable[Ref], part: Part) -> list[Ref]:
-    """Return what a run has to hold."""
+    """Return the references that a run has to hold."""
     run = replace(part, iterated=part.aliases, mixed=part.optional)
     found = {ref for ref in all_stored(reads, run) if ref.kind != "items"}
     return sorted(found, key=lambda ref: ref[:3])
@@ -68,7 +68,7 @@ def run_of(part: Part, layout: list[Ref], history: bool) -> Part:
 
 
 def is_collected(ref: Ref, part: Part) -> bool:
-    """Return whether a run has a tuple of what its events have."""
+    """Return True if a run holds a tuple of its events' values."""
     return ref.kind == "all" or (ref.kind in ("begin", "end") and ref.alias in part.optional)
 
 
@@ -106,12 +106,12 @@ def following(part: Part, layout: list[Ref], history: bool) -> list[Expression]:
 
 
 def at_first(part: Part) -> Place:
-    """Return what references read at the first event of a run: nothing was before it."""
+    """Resolve references at the first event of a run, which has no predecessor."""
     return lambda ref: None if ref.kind in ("prev", "all") else now(part)(ref)
 
 
 def at_step(run: Part, part: Part) -> Place:
-    """Return what references read when a run meets an event."""
+    """Resolve references where a run meets its next event."""
 
     def place(ref: Ref) -> Found | None:
         if ref.kind in ("begin", "end") and ref.alias in part.optional:

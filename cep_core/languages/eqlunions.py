@@ -1,4 +1,4 @@
-"""What the rows of a union hold: one layout for all of its alternatives.
+"""The layout of a union's rows, one for all of its alternatives.
 
 An alternative that lacks an alias has null for a value of it, and no items for a tuple of values.
 Of an alias that is iterated in some alternatives only, as in (s A | (s A)+), rows hold the tuple
@@ -16,7 +16,7 @@ from cep_core.rewrite.pattern import Kind, Ref
 
 
 def layout_of(reads: Iterable[Ref], parts: Sequence[Part]) -> list[Ref]:
-    """Return what the rows of a union have to hold, in an order of its own."""
+    """Return the references that the rows of a union hold, in canonical order."""
     wanted: set[Ref] = set()
     partly = partly_iterated((part.aliases, part.iterated) for part in parts)
     for part in parts:
@@ -45,7 +45,7 @@ def partly_iterated(
 
 
 def collected(reads: Iterable[Ref], aliases: frozenset[str]) -> frozenset[Ref]:
-    """Return what is asked of alternatives so that they have tuples of what is read of aliases."""
+    """Return the references that give alternatives tuples of all values read of some aliases."""
     own = [ref for ref in reads if ref.alias in aliases and ref.kind in ("field", "prev", "all")]
     values = [ref._replace(kind="all") for ref in own]
     return frozenset((*values, *map(items_of, values)))
@@ -59,7 +59,7 @@ def optional_of(parts: Sequence[Part]) -> frozenset[str]:
 
 
 def are_alike(parts: Sequence[Part], reads: Iterable[Ref]) -> bool:
-    """Return whether the rows of all alternatives are the same, and have what is read of them."""
+    """Return True if all alternatives have the same rows, with all references that are read."""
     first = parts[0]
     read = {ref for ref in reads if ref.alias in first.aliases}
     return all(ref in first.values or ref.kind in ("prev", "all") for ref in read) and all(
@@ -69,7 +69,7 @@ def are_alike(parts: Sequence[Part], reads: Iterable[Ref]) -> bool:
 
 
 def value_of(ref: Ref, part: Part) -> Expression:
-    """Return what an alternative has for a reference; null or no items if it lacks the alias."""
+    """Return the value of a reference in an alternative; null or () if it lacks the alias."""
     if ref.alias not in part.aliases:
         return Items(()) if kind_of(ref) is tuple else Constant(None)
     if ref in part.values or ref.kind not in ("items", "all"):

@@ -40,10 +40,10 @@ _WORDS = {"TRUE": True, "FALSE": False, "NULL": None}
 
 
 class Scope(Protocol):
-    """What names mean."""
+    """The resolution of names."""
 
     def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
-        """Return what a name stands for; the decorator is "1", "2", "" (for $.) or None."""
+        """Resolve a name; the decorator is "1", "2", "" (for $.) or None."""
 
 
 class Aggregates(Protocol):
@@ -51,13 +51,13 @@ class Aggregates(Protocol):
 
     @property
     def inside(self) -> Scope:
-        """What names mean in their arguments."""
+        """The scope of their arguments."""
 
     def takes(self, name: Token) -> bool:
-        """Return whether a function aggregates."""
+        """Return True if a function is an aggregate."""
 
     def made(self, name: Token, arguments: list[Expression] | None) -> Expression:
-        """Return what stands for the call; None are the arguments of COUNT(*)."""
+        """Return the expression of the call; ``arguments`` is None for COUNT(*)."""
 
 
 class Reader:
@@ -75,11 +75,11 @@ class Reader:
         return self.tokens[self.at]
 
     def is_word(self, *words: str) -> bool:
-        """Return whether a keyword is next."""
+        """Return True if one of the keywords is next."""
         return self.tokens[self.at].word in words
 
     def is_sign(self, *signs: str) -> bool:
-        """Return whether a sign is next."""
+        """Return True if one of the signs is next."""
         token = self.tokens[self.at]
         return token.text in signs and token.kind == "sign"
 
@@ -91,14 +91,14 @@ class Reader:
         return token
 
     def take_word(self, word: str) -> bool:
-        """Go past a keyword if it is next."""
+        """Consume a keyword if it is next; return True if so."""
         if self.tokens[self.at].word == word:
             self.at += 1
             return True
         return False
 
     def take_sign(self, sign: str) -> bool:
-        """Go past a sign if it is next."""
+        """Consume a sign if it is next; return True if so."""
         token = self.tokens[self.at]
         if token.text == sign and token.kind == "sign":
             self.at += 1
@@ -106,7 +106,7 @@ class Reader:
         return False
 
     def expect_sign(self, sign: str, why: str = "") -> Token:
-        """Go past a sign that has to be next."""
+        """Consume a sign; raise QueryError if another token is next."""
         if not self.is_sign(sign):
             raise self.expected(f"{sign!r}{why}")
         return self.next()

@@ -55,7 +55,7 @@ class Variable:
         return tuple(name for name in self.node.schema.names if name != TAG)
 
     def has(self, attribute: str) -> bool:
-        """Return whether some of its types has an attribute."""
+        """Return True if one of its types has an attribute."""
         return attribute in self.node.schema.names
 
     def type_of(self, attribute: str) -> type:
@@ -80,7 +80,7 @@ class Reference(NamedTuple):
 
     @property
     def each(self) -> bool:
-        """Whether it has a value for each event of a run."""
+        """True if it has a value for each event of a run."""
         return self.before or self.role in ("current", "previous")
 
     @property
@@ -120,7 +120,7 @@ class Variables:
         return next((one for one in self.all if one.name == name), None)
 
     def resolve(self, decorator: str | None, name: str, span: Span) -> Expression:
-        """Return what an attribute without a variable stands for."""
+        """Resolve an attribute that is written without a variable."""
         if decorator is not None:
             raise AlgebraError(
                 f"${decorator}. has no meaning in SASE",
@@ -157,7 +157,7 @@ class Variables:
         )
 
     def attribute(self, variable: Variable, index: str | None, name: str, span: Span) -> Expression:
-        """Return what an attribute of a variable stands for; ``index`` is what is in brackets."""
+        """Resolve an attribute of a variable; ``index`` is the text in brackets."""
         if not variable.has(name):
             if not any(one.has(name) for one in self.all):
                 raise self.unknown(name, [variable], span)
@@ -318,7 +318,7 @@ class Variables:
 
 
 def index_of(text: str) -> str:
-    """Return what is inside brackets, without spaces, in lower case."""
+    """Return the text inside brackets, without spaces, in lower case."""
     return re.sub(r"\s+", "", text)[1:-1].lower()
 
 

@@ -40,7 +40,7 @@ _LONGEST_EXPONENT = 4  # 1e99999999 s would be computed for minutes
 
 
 class Lexis(NamedTuple):
-    """How the texts of a language are taken apart; see `lexis`."""
+    """The lexical rules of a language; see `lexis`."""
 
     literal: re.Pattern[str]
     token: re.Pattern[str]
@@ -86,7 +86,7 @@ class Token(NamedTuple):
 
     @property
     def span(self) -> Span:
-        """Where it stands."""
+        """The span of the token."""
         return Span(self.start, self.end)
 
 

@@ -1,15 +1,17 @@
 """Absence: left rows that no right row answers in time; with `otherwise`, answering pairs as well.
 
 A right row b answers an instance a iff a.t1 < b.t0, b.t1 - a.t1 <= T and the predicate holds.  An
-instance that nobody has answered is put out when the epoch of its deadline a.t1 + T has all its
-rows; its interval is [a.t0, a.t1 + T], for what was observed is the whole time.
+unanswered instance is emitted when the epoch of its deadline a.t1 + T has all its rows.  Its
+interval is [a.t0, a.t1 + T], the whole time that was observed.
 
-It extends the algebra of Hong 2009, and has two relatives.  SASE's negated end (Wu, Diao and
-Rizvi 2006) is WITHIN(SEQ(A, !B), T): there the window begins with the first row of the left
-sequence and its last tick is t0 + T - 1; here T counts from the end of the left row, and a row at
-exactly T answers.  NEXT's exception E1 \\ E2 (Schultz-Møller, Migliavacca and Pietzuch 2009)
-fails a pattern when E2 occurs, but has no end of its own: that takes its time operator E1@T, an
-absence whose result is the moment of the deadline and not the time that led to it.
+It extends the algebra of Hong 2009, and has two relatives.
+
+- SASE's negated end (Wu, Diao and Rizvi 2006) is WITHIN(SEQ(A, !B), T).  There the window begins
+  with the first row of the left sequence and its last tick is t0 + T - 1.  Here T counts from the
+  end of the left row, and a row at exactly T answers.
+- NEXT's exception E1 \\ E2 (Schultz-Møller, Migliavacca and Pietzuch 2009) fails a pattern when
+  E2 occurs, but has no end of its own.  Its time operator E1@T has one: it is an absence whose
+  result is the moment of the deadline.
 
 It is a state as `;` is: candidates come from its AN-index and AI-index.  What differs is that each
 instance has a deadline, also one that nothing can answer.  A new deadline sets a timer for the
@@ -116,7 +118,7 @@ class Absence(State):
             self.wake()
 
     def indexes(self) -> str:
-        """Return what the indexes answer, in words."""
+        """Describe what the indexes answer."""
         leave = f"instances leave after {self._window} ticks"
         return "; ".join(part for part in (super().indexes(), leave) if part)
 
@@ -138,7 +140,7 @@ class Absence(State):
         super().install(instance)
 
     def fire(self, deadline: int) -> None:
-        """Have `finish` called at the end of the epoch."""
+        """Schedule `finish` for the end of the epoch."""
         self._touch()
 
     def awaiting(self, time: int) -> Iterator[Operator]:
@@ -149,7 +151,7 @@ class Absence(State):
                     yield self._owners[slot]
 
     def flush(self, now: int) -> None:
-        """Put out what nobody has answered until its deadline."""
+        """Emit the instances that nobody has answered until their deadline."""
         due = self._due.pop(now, None)
         if due is None:
             return
@@ -193,7 +195,7 @@ class Absence(State):
             self._answer(instance)
 
     def _answer(self, instance: Instance) -> None:
-        """Note that an instance is answered; it may have been before."""
+        """Mark an instance as answered; it may have been before."""
         due = self._due[instance[0][1] + self._window]
         found = due.open.pop(id(instance), None)
         if found is None:

@@ -30,11 +30,11 @@ class Total:
         self.infinities = [0, 0]  # negative, positive
 
     def enter(self, value: Any) -> None:
-        """Take a value in."""
+        """Add a value."""
         self._change(value, 1)
 
     def leave(self, value: Any) -> None:
-        """Take a value out that had come in."""
+        """Remove a value that was added."""
         self._change(value, -1)
 
     def _change(self, value: Any, sign: int) -> None:
@@ -64,7 +64,7 @@ class Best:
         self.queue: deque[tuple[int, Any, Any]] = deque()  # (number of the row, by, argument)
 
     def enter(self, number: int, by: Any, argument: Any) -> None:
-        """Take a row in; ``by`` decides, the argument is the result."""
+        """Add a row, whose rank is ``by`` and whose result is the argument."""
         if by is None or by != by:
             return
         if argument is not None and argument != argument:
@@ -80,12 +80,12 @@ class Best:
         self.queue.append((number, by, argument))
 
     def leave(self, number: int) -> None:
-        """Take a row out, the oldest."""
+        """Remove the oldest row."""
         if self.queue and self.queue[0][0] == number:
             self.queue.popleft()
 
     def beats(self, one: tuple[Any, Any], other: tuple[Any, Any]) -> bool:
-        """Return whether a pair (by, argument) is at least as good as another."""
+        """Return True if a pair (by, argument) is at least as good as another."""
         if one[0] != other[0]:
             return bool(other[0] < one[0]) is self._largest
         if other[1] is None or one[1] is None:
@@ -97,7 +97,7 @@ Accumulator: TypeAlias = Total | Best
 
 
 def accumulator(function: str) -> Accumulator:
-    """Return what computes a function of `algebra.AGGREGATES`."""
+    """Return a new accumulator for a function of `algebra.AGGREGATES`."""
     if function in ("COUNT", "SUM", "AVG"):
         return Total()
     return Best(function in ("MAX", "ARGMAX"))

@@ -18,7 +18,7 @@ from cep_core.runtime import Lane
 
 
 class Place(NamedTuple):
-    """Where a state lies: columns of the right row and the values that they must have."""
+    """The position of a state in the AN-index: columns of the right row, and their values."""
 
     columns: tuple[int, ...]
     key: Hashable
@@ -63,21 +63,21 @@ class ActiveIndex:
         return Place(columns, values if len(values) > 1 else values[0])
 
     def attend(self, state: Any, right: Operator) -> None:
-        """Have a state attend to the right stream."""
+        """Attach a state to the right stream."""
         if self._right is None:
             self._right = right
             self.wire.connect(right)
         self.states[state] = None
 
     def leave(self, state: Any) -> None:
-        """Have a state leave; without any the index listens no more."""
+        """Detach a state; without states the index stops listening."""
         del self.states[state]
         if not self.states and self._right is not None:
             self.wire.disconnect(self._right)
             self._right = None
 
     def activate(self, state: Any) -> None:
-        """Enter a state that has instances now."""
+        """Enter a state that has got instances."""
         if state.place is None:
             self._always[state] = None
             return
@@ -89,7 +89,7 @@ class ActiveIndex:
         self._tables[columns][1].setdefault(key, {})[state] = None
 
     def deactivate(self, state: Any) -> None:
-        """Take out a state that has none any more; it may be out already."""
+        """Remove a state without instances; it may have been removed before."""
         if state.place is None:
             self._always.pop(state, None)
             return
@@ -105,7 +105,7 @@ class ActiveIndex:
             del self._tables[columns]
 
     def receive(self, row: Row, members: Members) -> None:
-        """Hand a right row to the states that it may concern."""
+        """Pass a right row to the states that it may concern."""
         for value_of, table in self._tables.values():
             states = table.get(value_of(row))
             if states is not None:
@@ -115,6 +115,6 @@ class ActiveIndex:
             state.match(row)
 
     def entries(self) -> int:
-        """Return how many states it lists."""
+        """Count the states that it lists."""
         tables = sum(len(states) for _, table in self._tables.values() for states in table.values())
         return tables + len(self._always)

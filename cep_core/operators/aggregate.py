@@ -1,11 +1,11 @@
 """Aggregates: over the rows of an instant (β), or of a sliding window (α).
 
-Both see a whole epoch before they put out anything.  Rows of one group that belong to the same
-streams form a *fragment*, aggregated once; a stream's result combines the fragments that it has a
-part in, and streams with the same fragments get one row (rule c_α: shared fragment aggregation,
-Hong 2009, section 5.3.3; with one fragment there is nothing to combine).  All aggregates on a
-channel that begin at the same arrival are one m-op and take its rows in together (rule s_α).
-They forget the parts of a result, so only equal registrations share them.
+Both see a whole epoch before they emit anything.  Rows of one group that belong to the same
+streams form a *fragment*, which is aggregated once.  A stream's result combines its fragments;
+streams with the same fragments get one row (rule c_α: shared fragment aggregation, Hong 2009,
+section 5.3.3).  All aggregates on a channel that begin at the same arrival are one m-op and
+consume its rows together (rule s_α).  Their rows do not identify their input rows, so only equal
+registrations share them.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Fragment:
         return [kept[1], [number(operator) for operator in self.operators]]
 
     def enter(self, number: int, row: Row, inputs: Row) -> None:
-        """Take a row in."""
+        """Consume a row."""
         self.rows.append((number, row, inputs))
         for place, held in enumerate(self.accumulators):
             argument, by = inputs[VALUES + 2 * place], inputs[VALUES + 2 * place + 1]
@@ -63,7 +63,7 @@ class Fragment:
                 held.enter(number, by, argument)
 
     def leave(self) -> None:
-        """Take the oldest row out."""
+        """Remove the oldest row."""
         number, _, inputs = self.rows.popleft()
         for place, held in enumerate(self.accumulators):
             if isinstance(held, Best):
@@ -93,7 +93,7 @@ class Share:
         self._number = 0
 
     def enter(self, rows: Iterable[tuple[Row, Members]]) -> list[tuple[Row, Group, Members]]:
-        """Take rows in; return them with their groups and the streams of this definition."""
+        """Consume rows; return them with their groups and the streams of this definition."""
         taken = []
         for row, members in rows:
             slots = [slot for slot in slots_of(members) if slot in self.slots]
@@ -103,7 +103,7 @@ class Share:
         return taken
 
     def put(self, row: Row, members: Members) -> Group:
-        """Take a row in."""
+        """Consume a row."""
         definition = self.definition
         inputs = definition.inputs.shape.make(None, row, definition.inputs.constants)
         values = tuple([row[VALUES + column] for column in definition.group_by])
@@ -121,7 +121,7 @@ class Share:
         return group
 
     def forget(self, group: Group, until: int) -> None:
-        """Take out a group's rows with t1 up to a time."""
+        """Remove a group's rows with t1 up to a time."""
         for members, fragment in list(group.fragments.items()):
             while fragment.rows and fragment.rows[0][1][1] <= until:
                 self._journal.drop((fragment.rows[0],))
@@ -130,7 +130,7 @@ class Share:
                 del group.fragments[members]
 
     def clear(self) -> list[Group]:
-        """Take all rows out; return the groups that had them."""
+        """Remove all rows; return the groups that had them."""
         groups = list(self.groups.values())
         self.groups.clear()
         for group in groups:
@@ -223,14 +223,14 @@ class Aggregate(OrderedMOp):
             self._lane.drop(self)
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a row of the epoch in."""
+        """Consume a row of the epoch."""
         if row[2] >= self._since:
             if not self._arrived:
                 self._lane.flush_later(self)
             self._arrived.append((row, members))
 
     def flush(self, now: int) -> None:
-        """Put out the results of the epoch."""
+        """Emit the results of the epoch."""
         arrived, self._arrived = self._arrived, []
         for share in self._shares.values():
             if share.definition.window is None:
@@ -322,7 +322,7 @@ class Aggregate(OrderedMOp):
             self._lane.evict_at(time, self)
 
     def _rebuild(self, share: Share, slot: int) -> None:
-        """Take a stream out of a definition's fragments."""
+        """Remove a stream from a definition's fragments."""
         for group in share.clear():
             rows = [
                 (number, row, left)

@@ -1,10 +1,10 @@
 """Sequence construction (SC): from the row that completes a sequence back through the stacks.
 
 The depth-first search over the stacks' virtual edges is written as nested loops, one for each
-component, and compiled once for each pattern (Wu, Diao and Rizvi 2006, sections 4.1 to 4.3): the
-rows of a stack that may stand before a row are those up to its RIP, and in the window those from
-the first that is young enough.  With *dynamic filtering* a condition is tested as soon as the rows
-that it reads are bound, else on complete sequences: that is selection (σ).
+component, and compiled once for each pattern (Wu, Diao and Rizvi 2006, sections 4.1 to 4.3).  The
+predecessors of a row are the rows of the stack before it up to its RIP; a window excludes those
+that are too old.  With *dynamic filtering* a condition is tested as soon as the rows that it reads
+are bound, else on complete sequences: that is selection (σ).
 
 In the functions ``d`` is the row that completes, ``n`` how many rows of the stack before it may
 stand before it, ``p`` the stacks, ``k`` the constants, ``oldest`` the end of the window (excluded).
@@ -31,10 +31,10 @@ _NESTED = 16  # loops of one function: Python nests 20 blocks at most
 class Construction(NamedTuple):
     """Functions of one pattern and one way to test its conditions.
 
-    ``search`` finds the sequences in stacks, ``select`` those of them that hold and lie in the
-    window, ``make`` turns them into rows; ``every`` finds without testing, ``holds`` tests one
-    sequence, atom by atom, whatever its values.  ``rows`` is `make` of `search`, without the
-    sequences in between: for those of which nothing is left to be tested.
+    ``search`` finds the sequences in stacks.  ``select`` keeps those that hold and lie in the
+    window.  ``make`` turns them into rows.  ``every`` finds without testing; ``holds`` tests one
+    sequence, atom by atom, whatever its values.  ``rows`` is `make` of `search` without
+    intermediate sequences, if nothing is left to be tested.
     """
 
     search: Search
@@ -72,7 +72,7 @@ def first_after(rows: list[Row], oldest: int) -> int:
 
 
 def _source(part: Part, row: str = "e{}") -> str:
-    """Return how a part of a sequence is read."""
+    """Return the source code that reads a part of a sequence."""
     name = row.format(part.component)
     match part.role:
         case "start":

@@ -1,8 +1,8 @@
 """Iterate (μ): an instance takes one right row after the other and is put out each time.
 
-An instance that a right row meets (filter θ) is deleted when the epoch ends; for each row that also
-satisfies the rebind predicate there is a new instance with that row as the last, and it is put out
-(Hong 2009, section 3.2.3; the rebind and forward edges of section 3.3.2 carry the same predicate).
+An instance that a right row meets (filter θ) is deleted when the epoch ends.  Each row that also
+satisfies the rebind predicate makes a new instance with that row as the last, which is emitted
+(Hong 2009, section 3.2.3; the rebind and forward edges of section 3.3.2 have the same predicate).
 """
 
 from __future__ import annotations

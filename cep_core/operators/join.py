@@ -1,10 +1,10 @@
 """WindowJoin (⋈): pairs of rows at most a window apart, as soon as the later one arrives.
 
-It is monotone: rows are not put in order first, so a row that arrives late still meets what is
-kept.  A newcomer n and an earlier arrival o pair iff M(n) <= o.t1 + T + L (L: the larger lateness
-of both streams); rows of an ordered operator arrive when their epoch is closed, at t1 + L.
-Joins of the same predicate share the kept rows and the probing; each pair is tested once and then
-handed to the operators whose window holds it (rules s_⋈ and c_⋈: Hong 2009, Table 5.1).
+It is monotone: rows are not put in order first, so a late row still meets the kept rows.
+A newcomer n and an earlier arrival o pair iff M(n) <= o.t1 + T + L (L: the larger lateness of both
+streams).  Rows of an ordered operator arrive when their epoch is closed, at t1 + L.  Joins of the
+same predicate share the kept rows and the probing: each pair is tested once and emitted for the
+operators whose window holds it (rules s_⋈ and c_⋈: Hong 2009, Table 5.1).
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class WindowJoin(MOp):
         return [row, sorted(named), side]
 
     def _write_again(self, side: int, slot: int) -> None:
-        """Have the rows of a stream written anew, whose first reader has left."""
+        """Journal the rows of a stream again after its first reader has left."""
         for rows in self._kept[side].values():
             for one in rows:
                 if slot in slots_of(one.members):
@@ -158,7 +158,7 @@ class WindowJoin(MOp):
         apart: int,
         now: int,
     ) -> None:
-        """Put a pair out, if it holds, for the operators whose window has it."""
+        """Emit a pair that holds for the operators whose window has it."""
         a, b, left, right = (
             (row, other, members, theirs) if side == _LEFT else (other, row, theirs, members)
         )

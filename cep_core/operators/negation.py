@@ -1,16 +1,18 @@
 """Negation (NG): rows between whose parts, before or after which, nothing happened.
 
 A row that may cancel others is kept in an index: partitioned by time, and in each partition hashed
-on the equalities of its predicate (Wu, Diao and Rizvi 2006, section 3.3).  A row of the source asks
-the partitions that its interval overlaps; a partition is dropped as a whole when the window has
-passed it.  What is negated at the end of a sequence is asked for when the window ends: evaluation
-is postponed until the epoch first.t1 + T - 1 has all its rows, whether or not any comes.  The
-deadline is met as in `operators/absence`: a timer for the tick before asks for a flush in that
-epoch, so that the m-op takes its turn by depth.
+on the equalities of its predicate (Wu, Diao and Rizvi 2006, section 3.3).  A row of the source
+probes the partitions that its interval overlaps; a partition is dropped as a whole when the window
+has passed it.  A negative at the end of a sequence is probed when the window ends: the row waits
+until the epoch first.t1 + T - 1 has all its rows, whether or not any comes.  The deadline works as
+in `operators/absence`: a timer for the tick before asks for a flush in that epoch, so that the
+m-op takes its turn by depth.
 
-With intervals, a row b cancels between the times s and e iff s < b.t0 and b.t1 < e; at the start
-iff last.t1 - T < b.t1 and b.t1 < first.t0; at the end iff last.t1 < b.t0 and
-b.t1 <= first.t1 + T - 1.
+With intervals, a row b cancels
+
+- between the times s and e iff s < b.t0 and b.t1 < e;
+- at the start iff last.t1 - T < b.t1 and b.t1 < first.t0;
+- at the end iff last.t1 < b.t0 and b.t1 <= first.t1 + T - 1.
 """
 
 from __future__ import annotations
@@ -77,7 +79,7 @@ class Cancelling:
         return True
 
     def cancels(self, row: Row, after: int, before: int, oldest: int) -> bool:
-        """Return whether some row between two times, later than the oldest, cancels a row."""
+        """Return True if a kept row between two times, later than the oldest, cancels a row."""
         key = None if self._left_key is None else self._left_key(row)
         newest = before - 1
         size, partitions = self._size, self.partitions
@@ -179,7 +181,7 @@ class Negation(OrderedMOp):
         return sum(len(keys) for one in self._cancelling for keys in one.partitions.values())
 
     def indexes(self) -> str:
-        """Return what the indexes answer, in words."""
+        """Describe what the indexes answer."""
         hashed = sum(one.hashed for one in self._cancelling)
         found = [f"index by time, {hashed} of {len(self._cancelling)} hashed on equalities"]
         if self._later:
@@ -208,7 +210,7 @@ class Negation(OrderedMOp):
     # -- rows ------------------------------------------------------------------------------
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a row of the source in."""
+        """Consume a row of the source."""
         if row[2] < self._since:
             return
         for one in self._now:
@@ -227,13 +229,13 @@ class Negation(OrderedMOp):
             self._postpone(row, members)
 
     def flush(self, now: int) -> None:
-        """Put out the rows of this deadline that nothing has cancelled."""
+        """Emit the rows of this deadline that nothing has cancelled."""
         for row, members in self._due.pop(now, ()):
             if not any(self._happened(one, row, now) for one in self._later):
                 self._output.emit((row[0], now, *row[2:]), members)
 
     def fire(self, deadline: int) -> None:
-        """Have `finish` called at the end of the epoch."""
+        """Schedule `finish` for the end of the epoch."""
         self._touch()
 
     def awaiting(self, time: int) -> Iterator[Operator]:
@@ -258,7 +260,7 @@ class Negation(OrderedMOp):
             self._arm(watermark, self._window)
 
     def _receiver(self, cancelling: Cancelling) -> Callable[[Row, Members], None]:
-        """Return what takes the rows of a negative."""
+        """Return the receiver of a negative's rows."""
 
         def receive(row: Row, members: Members) -> None:
             if row[2] >= self._since:

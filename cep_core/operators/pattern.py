@@ -79,7 +79,7 @@ class Pattern:
 
     @property
     def repeated(self) -> bool:
-        """Whether there is a run in it."""
+        """True if a component is repeated."""
         return any(component.repeated for component in self.components)
 
     def reading(self, input: int) -> list[int]:
@@ -88,7 +88,7 @@ class Pattern:
 
     @property
     def skeleton(self) -> tuple[Any, ...]:
-        """What sequences over the same inputs have to have in common to keep the same rows."""
+        """The key of sequences that keep the same rows, given the same inputs."""
         keys = tuple(test.columns for test in self.tests)
         return (self.components, self.strategy, self.partition, keys)
 
@@ -176,7 +176,7 @@ def _tests(conjuncts: Sequence[Conjunct], length: int) -> Iterable[Test]:
 
 
 def _is_equality(conjunct: Conjunct) -> bool:
-    """Return whether a condition asks for equal attributes of rows, each of a run included."""
+    """Return True if a condition requires equal attributes of rows, for each row of a run."""
     match conjunct.node:
         case Compare("=", Column(), Column()):
             one, other = conjunct.parts

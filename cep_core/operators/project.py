@@ -25,7 +25,7 @@ class Project(SlotWise):
         self._columns = cast(Columns, first.definition)
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a row in."""
+        """Consume a row."""
         self._output.emit(self._columns.shape.make(None, row, self._columns.constants), members)
 
 
@@ -41,5 +41,5 @@ class Union(SoleMOp):
         self._wires = [Wire(Port(self, self.receive), None) for _ in first.inputs]
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a row in."""
+        """Consume a row."""
         self._output.emit(row, 1)

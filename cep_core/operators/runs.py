@@ -1,11 +1,13 @@
 """Runs: sequences by an automaton whose partial matches go forward, event by event.
 
-It computes what stacks cannot: repeated components, and strategies that select by what lies
-between (`cep_core.patterns`).  A *run* is a partial match and waits for its next row; runs lie by
-partition and state.  A row meets the runs that ended before it began; runs are deleted and
-installed when the epoch ends, so that simultaneous rows meet the same ones:
+It computes what stacks cannot: repeated components, and strategies that select by the rows in
+between (`cep_core.patterns`).  A *run* is a partial match that waits for its next row; runs lie by
+partition and state.  A row meets the runs that ended before it began.  Runs are deleted and
+installed when the epoch ends, so that simultaneous rows meet the same ones.
 
-- *any*: a run that is met stays; what the row makes of it is a run more.
+The strategies differ in the runs that are deleted:
+
+- *any*: a run that is met stays; the longer run is added.
 - *next*: a run that is met is deleted.
 - *strict*: all runs are deleted when any input has had a row; *partition*: those of the partition.
 """
@@ -86,7 +88,7 @@ class Runs(SoleMOp, OrderedMOp):
         return len(self._groups) if self._keys[0] is not None else 0
 
     def indexes(self) -> str:
-        """Return how sequences are found, in words."""
+        """Describe how sequences are found."""
         if self._keys[0] is None:
             return "runs of an automaton"
         return f"runs of an automaton, partitioned by {counted(self._tests, 'test', 'tests')}"
@@ -132,7 +134,7 @@ class Runs(SoleMOp, OrderedMOp):
             self._arm(watermark, self._window)
 
     def _receiver(self, input: int) -> Callable[[Row, Members], None]:
-        """Return what takes the rows of an input."""
+        """Return the receiver of an input's rows."""
         taken = self.pattern.reading(input)
         key_of = self._inputs_keys[input]
         strict, partition = self._strategy == "strict", self._strategy == "partition"
@@ -153,7 +155,7 @@ class Runs(SoleMOp, OrderedMOp):
         return receive
 
     def _meet(self, component: int, row: Row) -> None:
-        """Have a row go on with runs as a component."""
+        """Extend runs with a row as a component."""
         key = self._group_key(component, row)
         if key is None and self._keys[component] is not None:
             return
@@ -188,7 +190,7 @@ class Runs(SoleMOp, OrderedMOp):
         self._advance(key, Run(cells, run.start, row[1], first, run.first_end, state))
 
     def _advance(self, key: Any, run: Run) -> None:
-        """Put a run out if it is whole, and keep it if it may become longer."""
+        """Emit a run if it is whole, and keep it if it may become longer."""
         whole = run.state == self._size - 1
         if whole and self._transitions.accept(run.cells, (), self._constants):
             values = self._transitions.values(run.cells)
@@ -223,7 +225,7 @@ class Runs(SoleMOp, OrderedMOp):
     # -- partitions ------------------------------------------------------------------------
 
     def _read_keys(self, partitioned: bool) -> list[Any]:
-        """Say how rows belong to partitions; return the conditions that this does not answer."""
+        """Set the partition keys; return the conditions that they do not answer."""
         pattern = self.pattern
         conjuncts = list(pattern.conjuncts)
         self._tests = 0

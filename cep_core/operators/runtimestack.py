@@ -1,12 +1,12 @@
 """The basic algorithm: a runtime stack of the automaton's active states (SS and SC).
 
 The automaton has a state for each component, with a self-loop that any event takes.  Each event
-adds a cell to the stack: the states that are active now, each an instance with one or two
-predecessors, itself in the cell before (the self-loop) and the state before it there (the event's
-own transition).  Sequences are found by a search from the newest cell back to the oldest of the
-window (Wu, Diao and Rizvi 2006, section 3.2, with the window tested in the search).
+pushes a cell on the stack: the states that are active now, as instances with one or two
+predecessors.  These are itself in the cell before (the self-loop) and the state before it there
+(the event's own transition).  Sequences are found by a search from the newest cell back to the
+oldest of the window (Wu, Diao and Rizvi 2006, section 3.2, with the window tested in the search).
 
-It is here to be compared with.  An event is what comes on the channels of the inputs: streams
+It is the baseline of the paper's experiments.  An event is any row of the inputs' channels: streams
 that are labelled sharable are one event stream, as the paper's is, whatever their types.
 """
 

@@ -1,10 +1,10 @@
-"""What all ways to compute a sequence have in common: inputs, tasks, and what is put out.
+"""The sequence scan: inputs, tasks and output, independent of how rows are kept.
 
 A scan is one m-op for all sequences of the same components and equivalence tests over the same
-inputs: they keep the same rows, for the largest of their windows (s_SSC).  Those that differ in
-their other conditions are *tasks*, searched one by one when a sequence may be complete; those that
-differ in their windows only are one task, and a sequence is put out for those whose window holds
-it (`tasks`).
+inputs: they keep the same rows, for the largest of their windows (s_SSC).  Sequences with other
+conditions are *tasks* of their own, searched one by one when a sequence may be complete.  Sequences
+that differ only in their windows are one task; a result is emitted for those whose window holds it
+(`tasks`).
 
 Sequences that differ in what they select share a scan as well (c_SEQ, the channels of Hong 2009,
 section 5.3): it reads all selections of such an input as one channel.  A row is kept once, with the
@@ -58,7 +58,7 @@ class SequenceScan(OrderedMOp):
 
     @abstractmethod
     def receiver(self, input: int) -> Callable[[Row, Members], None]:
-        """Return what takes the rows of an input."""
+        """Return the receiver of an input's rows."""
 
     @abstractmethod
     def build(self, pattern: Pattern) -> tuple[Construction, bool]:
@@ -145,10 +145,10 @@ class SequenceScan(OrderedMOp):
 
     @abstractmethod
     def way(self) -> str:
-        """Return how sequences are found, in words."""
+        """Describe how sequences are found."""
 
     def indexes(self) -> str:
-        """Return how sequences are found, and what they share, in words."""
+        """Describe how sequences are found, and what they share."""
         said = self.way()
         for component, input in self._marked.items():
             selections = len(self._listening[input])
@@ -159,7 +159,7 @@ class SequenceScan(OrderedMOp):
     # -- sequences -------------------------------------------------------------------------
 
     def _complete(self, row: Row, before: int, stacks: Any) -> None:
-        """Find the sequences that a row completes, and put them out."""
+        """Find the sequences that a row completes, and emit them."""
         marks: Marks | None = None
         tasks: Iterable[Task] = self._tasks.values()
         if not self._differ:
@@ -198,7 +198,7 @@ class SequenceScan(OrderedMOp):
     # -- marks -----------------------------------------------------------------------------
 
     def _taking(self, input: int) -> Callable[[Row, Members], None]:
-        """Return what takes the rows of an input, with their marks if it is shared."""
+        """Return the receiver of an input's rows, which adds marks if the input is shared."""
         receive = self.receiver(input)
         if input not in self._shared:
             return receive
@@ -252,7 +252,7 @@ def key_function(columns: tuple[int, ...]) -> Callable[[Row], Any]:
 
 
 def sharing_key(wanted: Wanted) -> Hashable | None:
-    """Return what sequences have in common that one scan computes; None: nothing to share."""
+    """Return the key of sequences that one scan computes; None: not sharable."""
     pattern = cast(Scan, wanted.definition).pattern
     if pattern.repeated or pattern.strategy != "any":
         return None
@@ -265,9 +265,9 @@ def shared_inputs(wanted: Wanted) -> tuple[int, ...]:
     """Return the inputs of which a scan reads all selections, whichever its sequences ask for.
 
     Those are inputs of one component that are selected, but not *narrowly*, by a value or between
-    two: such a row goes to few queries, and what others keep would be searched in vain.  If nothing
-    else is selected a narrow one is shared all the same where no search is in vain: of the last
-    component, and of any other unless the sequences have constants, so that tasks may be many.
+    two: such a row goes to few queries, and the rows of others would be searched in vain.  If
+    nothing else is selected, a narrow input is shared where no search is in vain.  That is the
+    case for the last component, and for others unless constants make many tasks.
     """
     definition = cast(Scan, wanted.definition)
     fed = [component.input for component in definition.pattern.components]
@@ -283,7 +283,7 @@ def shared_inputs(wanted: Wanted) -> tuple[int, ...]:
 
 
 def _is_narrow(selection: Operator) -> bool:
-    """Return whether what a selection lets pass has a value that is given, or between two."""
+    """Return True if a selection fixes a value, or bounds one from both sides."""
     shape = cast(Definition, selection.wanted.definition).shape
     for disjunct in shape.disjuncts:
         above = {one.column for one in disjunct.ranges if one.operator[0] == ">"}

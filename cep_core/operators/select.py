@@ -1,6 +1,6 @@
 """Select (σ): predicates over a channel in one index.
 
-Above a base stream it is the index of a publish/subscribe system; above a state it is Cayuga's
+Above a base stream it is the index of a publish/subscribe system.  Above a state it is Cayuga's
 FR-index (Hong 2009, sections 4.5.4 and 5.4.3): pairs of instance and row are tested before their
 concatenation is built.  Each stream of the input has an index of its own.  A definition that half
 of the input's streams share is *broad*: it is evaluated once for a row, not for each of its
@@ -73,13 +73,13 @@ class Select(MOp):
             self._wire.disconnect(source)
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a row in."""
+        """Consume a row."""
         found = self._find(None, row, members)
         if found:
             self._emit(row, found)
 
     def receive_pair(self, a: Row, b: Row, members: Members) -> None:
-        """Take in an instance with the row that matched it."""
+        """Consume an instance with the row that matched it."""
         found = self._find(a, b, members)
         if found:
             self._emit(paired(a, b), found)
@@ -94,7 +94,7 @@ class Select(MOp):
         return sum(map(len, self._by_slot.values())) + len(self._broad)
 
     def broad(self) -> int:
-        """Return how many definitions are evaluated once for all their streams."""
+        """Count the definitions that are evaluated once for all their streams."""
         return len(self._broad)
 
     def _emit(self, row: Row, found: list[Any]) -> None:
@@ -134,7 +134,7 @@ class Select(MOp):
         return self._over_pairs(definition, self._input.width)
 
     def _enter(self, operator: Operator, definition: Definition, source: int) -> None:
-        """Put a selection into an index; nothing has changed if it cannot be compiled."""
+        """Add a selection to an index; if it cannot be compiled nothing has changed."""
         try:
             if not self._shared:
                 self._index(source).add(definition, operator.channel)
@@ -151,7 +151,7 @@ class Select(MOp):
             raise
 
     def _is_broad(self, definition: Definition, source: int, target: int) -> bool:
-        """Note a stream of a definition; return whether the definition is broad now."""
+        """Count a stream of a definition; return True if the definition is broad now."""
         if self._input.live > _MOST_COUNTED or self._input.live == 1:
             return False
         streams = self._streams.setdefault(definition, {})

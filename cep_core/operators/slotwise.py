@@ -20,7 +20,7 @@ class SlotWise(MOp):
 
     @abstractmethod
     def receive(self, row: Row, members: Members) -> None:
-        """Take a row in."""
+        """Consume a row."""
 
     def takes(self, wanted: Wanted) -> bool:
         return wanted.inputs[0].slot not in self._taken

@@ -1,11 +1,11 @@
 """Active instance stacks: sequence scan with AIS, PAIS or joint partitions (SS).
 
 Each component has a stack of the rows that may be part of a sequence, in order of time.  A row
-remembers its RIP, how far the stack before it reached (Wu, Diao and Rizvi 2006, section 4.1); with
-an equivalence test there are such stacks for each value of its attribute, and a row is dropped
-when the stack before it is empty in its partition (PAIS, section 4.2.1).  So it is when nothing in
-that stack begins a sequence that is young enough (windows in SS, section 4.3): a row knows the
-latest beginning of what may stand before it.
+stores its RIP, the height of the stack before it (Wu, Diao and Rizvi 2006, section 4.1).  With an
+equivalence test there are such stacks for each value of its attribute; a row is dropped when the
+stack before it is empty in its partition (PAIS, section 4.2.1).  It is also dropped when that stack
+begins no sequence that is young enough (windows in SS, section 4.3): each row stores the latest
+begin of a sequence that ends with it.
 
 Differs from section 4.2.2: with several equivalence tests the optimiser takes them jointly as one
 key.  The paper fears that partitions would be too many; in a hash table there are only those with
@@ -31,8 +31,8 @@ from cep_core.text import counted
 class Stack:
     """Rows of a component in order of time, each with its RIP.
 
-    A RIP is the number of rows that have been in the stack before it, of which ``gone`` are gone;
-    ``starts`` has for each row the latest beginning of a sequence that ends with it or below it.
+    A RIP counts the rows that were ever pushed on the stack before it; ``gone`` of them have been
+    pruned.  ``starts`` has for each row the latest begin of a sequence that ends with it or below.
     """
 
     __slots__ = ("gone", "rips", "rows", "starts")
@@ -44,14 +44,14 @@ class Stack:
         self.gone = 0
 
     def push(self, row: Row, rip: int, start: int) -> None:
-        """Put a row on top."""
+        """Push a row."""
         starts = self.starts
         self.rows.append(row)
         self.rips.append(rip)
         starts.append(start if not starts or starts[-1] < start else starts[-1])
 
     def before(self, row: Row) -> int:
-        """Return how many rows end before a row begins."""
+        """Count the rows that end before a row begins."""
         rows = self.rows
         if not rows or rows[-1][1] < row[0]:
             return len(rows)
@@ -128,7 +128,7 @@ class StackScan(SequenceScan):
                 yield from stacks
 
     def _push(self, stack: Stack, row: Row, rip: int, start: int) -> None:
-        """Put a row on a stack, from which those that are too old go when they are half of it."""
+        """Push a row; if half of the stack is too old, prune it first."""
         if self._scan_windows:
             starts, oldest = stack.starts, row[1] - self._window
             if starts and starts[len(starts) >> 1] <= oldest:
@@ -187,7 +187,7 @@ class ActiveStacks(StackScan):
         return key_function(tuple([test.columns[component] for test in self._chosen]))
 
     def _taker(self, component: int) -> Callable[[Row, Members], None]:
-        """Return what takes a row as a component."""
+        """Return the receiver of rows as a component."""
         key_of, since = self._key(component), self._since
 
         def receive(row: Row, members: Members) -> None:
@@ -197,7 +197,7 @@ class ActiveStacks(StackScan):
         return receive
 
     def take(self, component: int, row: Row, key_of: KeyOf | None, new: bool) -> None:
-        """Put a row on its stack, or complete sequences with it."""
+        """Push a row on its stack, or complete sequences with it."""
         key: Any = None
         if key_of is not None:
             key = key_of(row)

@@ -1,11 +1,11 @@
 """States: what `;` and `μ` have in common, the instances that wait for a right row.
 
 An automaton's state with its instances is such an m-op (Hong 2009, section 5.4.2).  Its instances
-are pairs (row, membership) and lie in the AI-index, a hash on the dynamic equalities of the filter
-predicate; the state itself lies in the AN-index of its right stream while it has any
-(section 4.5.3).  The streams of the left channel that wait under the same predicate for the same
-right stream share one state, and each row is one instance for all of them (rules c_; and c_μ,
-section 5.4.4).  Instances whose duration bound has passed are dropped by the watermark.
+are pairs (row, membership).  They lie in the AI-index, a hash on the dynamic equalities of the
+filter predicate.  The state itself lies in the AN-index of its right stream while it has instances
+(section 4.5.3).  Streams of the left channel with the same predicate and right stream share one
+state; each row is one instance for all of them (rules c_; and c_μ, section 5.4.4).  The watermark
+evicts instances whose duration bound has passed.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class State(OrderedMOp):
             self._lane.drop(self)
 
     def wake(self) -> None:
-        """Have right rows come: there are instances now."""
+        """Subscribe to the right stream: there are instances now."""
         self.active.activate(self)
 
     def rest(self) -> None:
-        """Have no right rows come any more."""
+        """Unsubscribe from the right stream: no instance is left."""
         self.active.deactivate(self)
 
     def instances(self) -> int:
@@ -105,13 +105,13 @@ class State(OrderedMOp):
     # -- rows ------------------------------------------------------------------------------
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a left row in: it becomes an instance when the epoch ends."""
+        """Consume a left row: it becomes an instance when the epoch ends."""
         if row[2] >= self._since:
             self._pend(row, members)
 
     @abstractmethod
     def match(self, row: Row) -> None:
-        """Have a right row meet the instances."""
+        """Match a right row with the instances."""
 
     def finish(self, now: int) -> None:
         """Delete the instances that were met, install the new ones."""
@@ -198,7 +198,7 @@ class State(OrderedMOp):
             self.wake()
 
     def _forget(self, slot: int) -> None:
-        """Take a stream out of the instances."""
+        """Remove a stream from the instances."""
         journal = self._lane.journal
         for key, group in list(self._groups.items()):
             kept = []
@@ -236,7 +236,7 @@ class State(OrderedMOp):
         return found
 
     def _note(self, key: Any, found: list[Instance]) -> None:
-        """Note that instances of a group are met: they leave when the epoch ends."""
+        """Mark instances of a group as met: they are deleted when the epoch ends."""
         if not found:
             return
         if len(found) == len(self._groups[key]):
@@ -248,13 +248,13 @@ class State(OrderedMOp):
         self._touch()
 
     def _evict_after(self, time: int) -> None:
-        """Look for dead instances after a time; later by half the bound, so that it pays."""
+        """Schedule an eviction after a time, delayed by half the bound to amortise its cost."""
         assert self.keeps is not None
         self._eviction = time + self.keeps // 2
         self._lane.evict_at(self._eviction, self)
 
     def indexes(self) -> str:
-        """Return what the indexes answer, in words."""
+        """Describe what the indexes answer."""
         found = []
         if self.place is not None:
             count = counted(len(self.place.columns), "equality", "equalities")

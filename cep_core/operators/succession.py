@@ -73,7 +73,7 @@ class Watch:
         return self._state.label
 
     def match(self, row: Row) -> None:
-        """Have the state end what the row says."""
+        """Cancel the instances that a guard's row concerns."""
         self._state.cancel(row, self)
 
 
@@ -102,7 +102,7 @@ class Guarded(State):
     # -- the plan --------------------------------------------------------------------------
 
     def takes(self, wanted: Wanted) -> bool:
-        """Return whether there is room: not for guards of other streams."""
+        """Return True if the slot is free and the guards read the same streams."""
         rights = [self.active.right, *(watch.active.right for watch in self._watches)]
         return super().takes(wanted) and list(wanted.inputs[1:]) == rights
 
@@ -162,7 +162,7 @@ class Guarded(State):
             self._note(key, found)
 
     def flush(self, now: int) -> None:
-        """Put out what the epoch's successors make; all its rows have come."""
+        """Emit the results of the epoch's successors; all its rows have arrived."""
         firsts, self._firsts = self._firsts, {}
         for identity, first in firsts.items():
             if identity not in self._cancelled:
@@ -175,7 +175,7 @@ class Guarded(State):
         super().finish(now)
 
     def indexes(self) -> str:
-        """Return what the indexes answer, in words."""
+        """Describe what the indexes answer."""
         guards = len(self._watches)
         watched = [f"{guards} guard{'s' * (guards != 1)}"] if guards else []
         return "; ".join(part for part in (super().indexes(), *watched) if part)
@@ -232,7 +232,7 @@ class Repeat(Guarded):
 
 
 def _key_of(state: State, filter: Definition) -> Callable[[Row], Any] | None:
-    """Return how a guard's row says which group it concerns, if its equalities do."""
+    """Return a function from a guard's row to the key of the group it ends, or None."""
     shape = filter.shape
     if state.joined is None or len(shape.disjuncts) != 1:
         return None

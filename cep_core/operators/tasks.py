@@ -75,7 +75,7 @@ class Task:
         self._audiences: dict[Marks, Audience] = {}
 
     def add(self, reader: Reader) -> None:
-        """Let a stream have the sequences."""
+        """Subscribe an output stream to the sequences."""
         self._readers[reader.slot] = reader
         self._windows[reader.window] += 1
         for first in reader.reads[:1]:
@@ -83,7 +83,7 @@ class Task:
         self._settle()
 
     def remove(self, slot: int) -> bool:
-        """Let a stream have them no more; return whether there are others."""
+        """Unsubscribe an output stream; return True if others are left."""
         reader = self._readers.pop(slot)
         self._windows[reader.window] -= 1
         if not self._windows[reader.window]:
@@ -96,7 +96,7 @@ class Task:
         return bool(self._readers)
 
     def emit(self, found: list[Any], output: Channel, made: bool, marks: Marks | None) -> None:
-        """Put sequences out for the streams that have them.
+        """Emit sequences for the output streams that they belong to.
 
         ``made`` says that they are rows, ``marks`` are those of all of them if they are known.
         """

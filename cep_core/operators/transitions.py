@@ -25,7 +25,7 @@ _WHOLE = ("last", "end")
 
 
 class Accumulator(NamedTuple):
-    """What a run's cell has of an attribute: for AVG the pair (sum, number)."""
+    """An aggregate of an attribute in a run's cell; of AVG it is the pair (sum, number)."""
 
     role: str
     place: int
@@ -89,7 +89,7 @@ class Transitions:
         return holds
 
     def _source(self, part: Part, current: int, begins: bool) -> str:
-        """Return how a part is read when the current component gets the row x."""
+        """Return the source code that reads a part when the current component gets the row x."""
         component, role = part.component, part.role
         cell = f"m[{component}]"
         if component == current and not part.before:
@@ -143,7 +143,7 @@ def _tested_at(conjunct: Conjunct, pattern: Pattern) -> int:
 
 
 def _later(conjunct: Conjunct) -> bool:
-    """Return whether a condition says nothing about the first row of a run."""
+    """Return True if a condition does not apply to the first row of a run."""
     return any(part.role == "previous" or part.before for part in conjunct.parts)
 
 

@@ -48,19 +48,19 @@ class Unless(SoleMOp, OrderedMOp):
         return (self._wires[0].port,)
 
     def receive(self, row: Row, members: Members) -> None:
-        """Take a left row in."""
+        """Consume a left row."""
         if row[2] >= self._since:
             self._rows.append(row)
             self._later()
 
     def match(self, row: Row) -> None:
-        """Take a right row in that may concern left rows."""
+        """Consume a right row that may concern left rows."""
         if row[2] >= self._since:
             self._others.append(row)
             self._later()
 
     def flush(self, now: int) -> None:
-        """Put out the left rows of the epoch that no right row concerns."""
+        """Emit the left rows of the epoch that no right row concerns."""
         rows, self._rows = self._rows, []
         others, self._others = self._others, []
         self._flushing = False

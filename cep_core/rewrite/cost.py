@@ -1,4 +1,4 @@
-"""What patterns cost: rates, detection times and bursts of their operators.
+"""The cost model of patterns: rates, detection times and bursts of their operators.
 
 Schultz-Møller, Migliavacca and Pietzuch 2009, section 4.2 and Table 1.  Rates are the worst case:
 predicates are thought to let everything pass.  Costs are events handled in a second, and compare

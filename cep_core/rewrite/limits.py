@@ -39,7 +39,7 @@ from cep_core.rewrite.pattern import (
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How long something may take, from where an alias begins; None: from its own begin.
+    """A bound on duration, measured from the begin of an alias; None: from its own begin.
 
     Of several times the longest counts.
     """
@@ -52,7 +52,7 @@ Limits: TypeAlias = tuple[Limit, ...]
 
 
 def constraint(condition: Condition) -> tuple[str, str, Expression] | None:
-    """Return what a time constraint says: it begins with the first and ends with the second."""
+    """Return the first alias, the last alias and the duration of a time constraint, or None."""
     return _constraint(condition.expression, condition.refs)
 
 
@@ -114,7 +114,7 @@ def _implied(
 
 
 def ends_with(pattern: Pattern, alias: str) -> bool:
-    """Return whether every result of a pattern ends with the event of an alias."""
+    """Return True if every result of a pattern ends with the event of one alias."""
     match pattern:
         case Source(_, own):
             return own == alias

@@ -19,10 +19,10 @@ Kind: TypeAlias = Literal["field", "prev", "all", "items", "begin", "end"]
 
 
 class Ref(NamedTuple):
-    """What a condition reads of the events of an alias: an attribute, or when they were.
+    """A reference of a condition to an attribute or a time of the events of an alias.
 
-    "prev" is PREV(x.f), "all" is ALL(x.f); "items" is the tuple of the value, empty if there is no
-    event; "begin" and "end" have no attribute.  ``of`` is the type of the attribute.
+    "prev" is PREV(x.f), "all" is ALL(x.f).  "items" is the tuple of the value, empty if there is no
+    event.  "begin" and "end" have no attribute.  ``of`` is the type of the attribute.
     """
 
     kind: Kind

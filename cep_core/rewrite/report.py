@@ -1,4 +1,4 @@
-"""What rewriting did, in words: the pattern as written and as planned, with the costs."""
+"""A report of rewriting in words: the pattern as written and as planned, with costs."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ class Chain:
         return _tested(_parenthesised(operands, rates), tests)
 
     def chooses_right(self) -> bool:
-        """Return whether the conditions of a sequence of two choose among rows of the right one."""
+        """Return True if the conditions of a binary sequence select among right rows."""
         inside = aliases_of(self.operands[1])
         tests = (one for one in self.tests if not self._is_free(one))
         return any(one.aliases & inside for one in (*self.filters, *tests))
@@ -137,7 +137,7 @@ class Chain:
         return max(found, default=0)
 
     def _is_free(self, test: Condition) -> bool:
-        """Return whether a test may be evaluated anywhere above what it reads."""
+        """Return True if a test may be evaluated at any operator above its inputs."""
         if any(ref.kind in ("prev", "all") for ref in test.read):
             return False
         limit = constraint(test)
