@@ -19,96 +19,82 @@ from typer.main import get_group
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Location of a command: a module of this package, and in it a function or a `typer.Typer`.
+    """Where a command is, and the first sentence of its help.
 
-    `summary` is the first sentence of its help.
+    `place` is a module of this package, a dot, and in it a function or a `typer.Typer`.
     """
 
-    module: str
-    attribute: str
+    place: str
     summary: str
 
 
 COMMANDS: Mapping[str, Command] = {
-    "run": Command("run", "run", "Run queries over files and print their matches."),
+    "run": Command("run.run", "Run queries over files and print their matches."),
     "serve": Command(
-        "serve",
-        "serve",
+        "serve.serve",
         "Poll feeds, join what comes, answer over HTTP, print matches; until Ctrl-C or SIGTERM.",
     ),
     "subscribe": Command(
-        "subscriptions",
-        "subscribe",
+        "subscriptions.subscribe",
         "Register a query under a name; it sees what arrives from now on.",
     ),
     "unsubscribe": Command(
-        "subscriptions", "unsubscribe", "Remove a subscription and everything that only it needed."
+        "subscriptions.unsubscribe", "Remove a subscription and everything that only it needed."
     ),
     "subscriptions": Command(
-        "subscriptions", "subscriptions", "List the subscriptions in the order of their names."
+        "subscriptions.subscriptions", "List the subscriptions in the order of their names."
     ),
     "import": Command(
-        "import_subscriptions",
-        "import_",
+        "import_subscriptions.import_",
         "Subscribe to all queries of a file: CSV with the columns name,query, or JSON lines.",
     ),
     "push": Command(
-        "push", "push", "Take documents into the data directory, durably, and print the matches."
+        "push.push", "Take documents into the data directory, durably, and print the matches."
     ),
     "matches": Command(
-        "matches",
-        "matches",
+        "matches.matches",
         "List the matches of a subscription that are kept, in the order in which they were found.",
     ),
     "sql": Command(
-        "sql", "sql", "Run one SELECT over the witness relations and all other public tables."
+        "sql.sql", "Run one SELECT over the witness relations and all other public tables."
     ),
     "explain": Command(
-        "questions",
-        "explain",
+        "questions.explain",
         "Show how a query is evaluated: join graph, template, sharing, windows, state kept.",
     ),
     "witness": Command(
-        "questions",
-        "witness",
+        "questions.witness",
         "Show a document as a tree with its node ids and which variables bind where.",
     ),
     "try": Command(
-        "questions",
-        "try_query",
+        "questions.try_query",
         "Print what a query would have matched on the kept documents, without registering it.",
     ),
     "why": Command(
-        "questions",
-        "why",
+        "questions.why",
         "Show why a query matches some documents, or why not: all that it asks of them.",
     ),
     "status": Command(
-        "status",
-        "status",
+        "status.status",
         "Show what is registered, how much came in, and what waits; also of a running service.",
     ),
     "doctor": Command(
-        "doctor",
-        "doctor",
+        "doctor.doctor",
         "Look at this machine and the data directory; say what is wrong, and how to mend it.",
     ),
     "backup": Command(
-        "backup",
-        "backup",
+        "backup.backup",
         "Write everything that is kept to one file: the store, and what waits in the spool.",
     ),
     "restore": Command(
-        "backup", "restore", "Put a backup back, or accept a store that has gone backwards."
+        "backup.restore", "Put a backup back, or accept a store that has gone backwards."
     ),
     "demo": Command(
-        "serve", "demo", "Show everything at work on three small feeds with five subscriptions."
+        "serve.demo", "Show everything at work on three small feeds with five subscriptions."
     ),
-    "feeds": Command("feeds", "app", "Follow feeds: RSS, Atom and JSON Feed."),
-    "token": Command("tokens", "app", "Tokens of the service's users."),
-    "spool": Command(
-        "spool", "app", "The queue of documents that were taken and not consumed yet."
-    ),
+    "feeds": Command("feeds.app", "Follow feeds: RSS, Atom and JSON Feed."),
+    "token": Command("tokens.app", "Tokens of the service's users."),
+    "spool": Command("spool.app", "The queue of documents that were taken and not consumed yet."),
 }
 
 
@@ -128,8 +114,8 @@ class Deferred(TyperCommand):
         return self._loaded
 
     def _load(self) -> Any:
-        module = import_module(f"{__package__}.{self._command.module}")
-        found = getattr(module, self._command.attribute)
+        module, _, name = self._command.place.partition(".")
+        found = getattr(import_module(f"{__package__}.{module}"), name)
         group = typer.Typer(rich_markup_mode=None)
         if isinstance(found, typer.Typer):
             group.add_typer(found, name=self._label)

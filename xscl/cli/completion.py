@@ -24,7 +24,7 @@ def feeds_like(ctx: typer.Context, incomplete: str) -> list[str]:
     """Complete the stream of a feed, if a service runs."""
 
     def streams(service: RemoteService) -> list[str]:
-        found = service.http.get("/v1/feeds", limit=PAGE)["items"]
+        found = service.http.value("/v1/feeds", limit=PAGE)["items"]
         names = dict.fromkeys(str(feed["stream"]) for feed in found)
         return [name for name in names if name.startswith(incomplete)][:_OFFERED]
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -58,35 +56,21 @@ class Refused(XsclError):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
-class HttpClient:
-    """Connection to a service; `token` authenticates the requests."""
+class HttpClient(httpx.Client):
+    """Connection to the service at an address; a token authenticates the requests.
 
-    address: str
-    token: str | None = field(default=None, repr=False)
-    client: httpx.Client = field(init=False, repr=False)
+    Proxies and passwords of the environment are not used: the token goes to this address only.
+    """
 
-    def __post_init__(self) -> None:
-        headers = {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
-        # Neither proxies nor passwords of the environment: the token goes to this address only.
-        client = httpx.Client(
-            base_url=self.address,
-            headers=headers,
+    def __init__(self, address: str, token: str | None = None) -> None:
+        self.address = address
+        self.has_token = token is not None
+        super().__init__(
+            base_url=address,
+            headers={} if token is None else {"Authorization": f"Bearer {token}"},
             timeout=httpx.Timeout(PATIENCE, connect=CONNECT),
             trust_env=False,
         )
-        object.__setattr__(self, "client", client)
-
-    def __enter__(self) -> HttpClient:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.client.close()
 
     def ask(
         self, method: str, path: str, *, source: str | None = None, **request: Any
@@ -103,7 +87,7 @@ class HttpClient:
     def fetch(self, path: str) -> Iterator[bytes]:
         """Yield the body of the answer to a POST, piece by piece."""
         try:
-            with self.client.stream("POST", path) as answer:
+            with self.stream("POST", path) as answer:
                 if not answer.is_success:
                     answer.read()
                     raise _error(answer, None)
@@ -111,7 +95,7 @@ class HttpClient:
         except httpx.HTTPError as error:
             raise self._unreachable(error) from error
 
-    def get(self, path: str, **parameters: Any) -> Any:
+    def value(self, path: str, **parameters: Any) -> Any:
         """Return the JSON value of a GET; parameters that are None are left out."""
         given = {name: value for name, value in parameters.items() if value is not None}
         return self.ask("GET", path, params=given).json()
@@ -120,7 +104,7 @@ class HttpClient:
         """Yield the items of a list, page by page."""
         after = None
         while True:
-            page = self.get(path, limit=PAGE, after=after)
+            page = self.value(path, limit=PAGE, after=after)
             yield from page["items"]
             after = page["next"]
             if after is None:
@@ -130,7 +114,7 @@ class HttpClient:
         """Return an answer; retry after the time that a busy service names."""
         for _ in range(_TRIES):
             try:
-                answer = self.client.request(method, path, **request)
+                answer = self.request(method, path, **request)
             except httpx.HTTPError as error:
                 raise self._unreachable(error) from error
             wait = answer.headers.get("retry-after", "")
@@ -171,7 +155,7 @@ def client_at(url: str, token: str | None) -> HttpClient:
     if parts.username or parts.password:
         raise Misuse("a user's name and password do not belong into the address", hint="--token")
     client = HttpClient(url.rstrip("/").removesuffix("/v1"), token_of(token))
-    if client.token is not None and parts.scheme == "http" and not _is_loopback(parts.hostname):
+    if client.has_token and parts.scheme == "http" and not _is_loopback(parts.hostname):
         complain(f"warning: the token goes to {parts.hostname} unencrypted; use https")
     return client
 

@@ -46,47 +46,33 @@ _POLL = 120.0  # seconds in which a poll is expected to end
 
 @dataclass(frozen=True, slots=True)
 class RemoteMatch:
-    """A match as the API returns it, with the attributes of `xscl.match.Match` that are printed."""
+    """A match as the API returns it, with the fields of `MatchFields`."""
 
-    fields: Mapping[str, Any]
-
-    @property
-    def id(self) -> str:
-        return str(self.fields["id"])
-
-    @property
-    def subscription(self) -> str:
-        return str(self.fields["subscription"])
-
-    @property
-    def documents(self) -> tuple[str, ...]:
-        return tuple(self.fields["documents"])
-
-    @property
-    def t0(self) -> int:
-        return int(self.fields["t0"])
-
-    @property
-    def t1(self) -> int:
-        return int(self.fields["t1"])
-
-    @property
-    def history(self) -> bool:
-        return bool(self.fields["history"])
-
-    @property
-    def bindings(self) -> dict[str, list[Node]]:
-        return {
-            variable: [Node(**node) for node in nodes]
-            for variable, nodes in self.fields["bindings"].items()
-        }
-
-    @property
-    def constructed(self) -> bool:
-        return bool(self.fields["constructed"])
+    id: str
+    subscription: str
+    documents: tuple[str, ...]
+    t0: int
+    t1: int
+    history: bool
+    bindings: dict[str, list[Node]]
+    constructed: bool
+    output: str
 
     def xml(self) -> bytes:
-        return str(self.fields["xml"]).encode()
+        """Return the output document."""
+        return self.output.encode()
+
+
+def _match(fields: Mapping[str, Any]) -> RemoteMatch:
+    """Return a match from its JSON object."""
+    bindings = {
+        variable: [Node(**node) for node in nodes] for variable, nodes in fields["bindings"].items()
+    }
+    return RemoteMatch(
+        *(fields["id"], fields["subscription"], tuple(fields["documents"])),
+        *(fields["t0"], fields["t1"], fields["history"]),
+        *(bindings, fields["constructed"], fields["xml"]),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +88,7 @@ class RemoteService:
         """Return a subscription by its name, None if there is none."""
         if not 0 < len(name) <= LONGEST_NAME:
             return None
-        found = self.http.get("/v1/subscriptions", prefix=name, limit=1)["items"]
+        found = self.http.value("/v1/subscriptions", prefix=name, limit=1)["items"]
         return found[0] if found and found[0]["name"] == name else None
 
     def subscriptions(self) -> list[Row]:
@@ -111,7 +97,7 @@ class RemoteService:
 
     def names_like(self, prefix: str, limit: int = PAGE) -> list[str]:
         """Return names of subscriptions with a prefix."""
-        page = self.http.get("/v1/subscriptions", limit=limit, prefix=prefix or None)
+        page = self.http.value("/v1/subscriptions", limit=limit, prefix=prefix or None)
         return [str(one["name"]) for one in page["items"]]
 
     def streams(self) -> set[str]:
@@ -158,8 +144,8 @@ class RemoteService:
         """Yield the kept matches of a subscription, oldest first."""
         path, after = resource("subscriptions", name, "matches"), 0
         while True:
-            page = self.http.get(path, after=after, limit=PAGE)
-            yield from map(RemoteMatch, page["matches"])
+            page = self.http.value(path, after=after, limit=PAGE)
+            yield from map(_match, page["matches"])
             if page["next"] is None:
                 return
             after = int(parse_qs(page["next"])["after"][0])
@@ -172,7 +158,7 @@ class RemoteService:
             complain(
                 f"these are the first {len(shown)} of {total} matches: --since makes them fewer"
             )
-        return [RemoteMatch(one) for one in shown]
+        return [_match(one) for one in shown]
 
     def why(self, text: str, documents: Sequence[str], *, named: bool) -> Why:
         """Return the conditions of a match of some documents."""
@@ -190,7 +176,7 @@ class RemoteService:
 
     def witness(self, document: str) -> Witness:
         """Return the nodes of a document, with the variables bound to each."""
-        found = self.http.get(resource("documents", document, "witness", slashes=True))
+        found = self.http.value(resource("documents", document, "witness", slashes=True))
         rows = (
             WitnessRow(**{**node, "variables": tuple(node["variables"])}) for node in found["nodes"]
         )
@@ -207,7 +193,7 @@ class RemoteService:
 
     def figures(self) -> dict[str, Any]:
         """Return the figures of the service; raises Refused for anyone but its operator."""
-        found: dict[str, Any] | None = self.http.get("/v1/status")["service"]
+        found: dict[str, Any] | None = self.http.value("/v1/status")["service"]
         if found is None:
             raise Refused(403, "operator_only", "the figures of a service are for its operator")
         return found
@@ -253,7 +239,7 @@ class RemoteService:
 
     def _position(self) -> int:
         """Return the position of the latest match, 0 without any."""
-        found = self.http.get("/v1/matches", limit=1)["matches"]
+        found = self.http.value("/v1/matches", limit=1)["matches"]
         return int(found[0]["position"]) if found else 0
 
     def _report_since(self, position: int, report: MatchReport) -> None:
@@ -264,8 +250,8 @@ class RemoteService:
         found: list[RemoteMatch] = []
         before = None
         while True:
-            page = self.http.get("/v1/matches", limit=PAGE, before=before)
-            new = [RemoteMatch(one) for one in page["matches"] if one["position"] > position]
+            page = self.http.value("/v1/matches", limit=PAGE, before=before)
+            new = [_match(one) for one in page["matches"] if one["position"] > position]
             found += new
             if len(new) < len(page["matches"]) or page["next"] is None:
                 break
@@ -274,7 +260,7 @@ class RemoteService:
 
     def _caught_up(self) -> bool:
         """Wait until the spool of now is consumed; False if the figures are not shown to us."""
-        if self.http.get("/v1/status")["service"] is None:
+        if self.http.value("/v1/status")["service"] is None:
             return False
         began = now = self.figures()
         while now["written"] == began["written"]:
@@ -356,7 +342,7 @@ class RemoteService:
     def _polled(self, before: Row, until: float) -> Row | None:
         """Return a feed after its next poll, None if there was none in time."""
         while True:
-            now = _row(self.http.get(resource("feeds", before["key"])))
+            now = _row(self.http.value(resource("feeds", before["key"])))
             if any(now[name] != before[name] for name in ("polls", "failures", "polled")):
                 return now
             if time.monotonic() > until:
@@ -392,7 +378,7 @@ class RemoteService:
 
     def tokens(self) -> list[Row]:
         """Return the tokens without their secrets."""
-        found: list[Row] = self.http.get("/v1/tokens")
+        found: list[Row] = self.http.value("/v1/tokens")
         return found
 
     def revoke_token(self, id: str) -> None:

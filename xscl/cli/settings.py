@@ -1,4 +1,4 @@
-"""`xscl.toml`: what options are when neither the command line nor the environment says so.
+"""`xscl.toml`: defaults of options, below the command line and the environment.
 
     data = "/var/lib/xscl"          # for all commands
     token-file = "operator.token"
@@ -6,19 +6,19 @@
     history = "7d"
     allow-address = ["127.0.0.1:8080"]
 
-The first file that there is counts: in the working directory, in the data directory, in
-~/.config/xscl.  Paths in it are relative to it.  Precedence: option, environment, file.
+The first file that exists counts: in the working directory, in the data directory, in
+~/.config/xscl.  Its paths are relative to it.  Precedence: option, environment, file.
 """
 
 from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from typer.core import TyperGroup, TyperOption
 
@@ -28,58 +28,32 @@ from xscl.cli.output import Misuse
 
 NAME = "xscl.toml"
 
-Kind: TypeAlias = Callable[[object], bool]
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_choice(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _is_list(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(one, str) for one in value)
-
-
-_KEYS: Mapping[str, tuple[Kind, str]] = {
-    "data": (_is_text, "a text"),
-    "url": (_is_text, "a text"),
-    "token-file": (_is_text, "a text"),
-    "host": (_is_text, "a text"),
-    "port": (_is_number, "a number"),
-    "name": (_is_list, "a list of texts"),
-    "master": (_is_text, "a text"),
-    "no-spark": (_is_choice, "true or false"),
-    "workers": (_is_number, "a number"),
-    "history": (_is_text, "a text"),
-    "keep-matches": (_is_text, "a text"),
-    "trusted-proxy": (_is_list, "a list of texts"),
-    "connections": (_is_number, "a number"),
-    "allow-address": (_is_list, "a list of texts"),
-    "contact": (_is_text, "a text"),
-    "notify-history": (_is_choice, "true or false"),
-    "smtp": (_is_text, "a text"),
-    "log-format": (_is_text, "a text"),
+_KINDS: Mapping[type, str] = {
+    str: "a text",
+    int: "a number",
+    list: "a list of texts",
+    bool: "true or false",
+}
+_KEYS: Mapping[str, type] = {
+    **dict.fromkeys(("data", "url", "token-file", "host", "master", "history"), str),
+    **dict.fromkeys(("keep-matches", "contact", "smtp", "log-format"), str),
+    **dict.fromkeys(("port", "workers", "connections"), int),
+    **dict.fromkeys(("name", "trusted-proxy", "allow-address"), list),
+    **dict.fromkeys(("no-spark", "notify-history"), bool),
 }
 _PATHS = ("data", "token-file")
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What a file says, by the names of options; `file` is None if there is none."""
+    """Values of a settings file by the names of options; `file` is None if there is none."""
 
     file: Path | None
     values: Mapping[str, Any]
 
 
 def config(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Config:
-    """Return what the file says that counts; raises Misuse for what it cannot say."""
+    """Return the first settings file; raises Misuse for unknown keys and wrong types."""
     for folder in _folders(arguments, environ):
         file = folder / NAME
         if file.is_file():
@@ -136,9 +110,10 @@ def _read(file: Path) -> dict[str, Any]:
             near = get_close_matches(name, _KEYS, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_KEYS)}"
             raise Misuse(f"{file}: there is no setting {name!r}", hint=hint)
-        kind, what = _KEYS[name]
-        if not kind(value):
-            raise Misuse(f"{file}: {name} is not {what}: {value!r}")
+        kind = _KEYS[name]
+        texts = value if isinstance(value, list) else ()
+        if type(value) is not kind or not all(isinstance(one, str) for one in texts):
+            raise Misuse(f"{file}: {name} is not {_KINDS[kind]}: {value!r}")
     return {
         name: str(file.parent / Path(value).expanduser()) if name in _PATHS else value
         for name, value in values.items()
