@@ -19,7 +19,7 @@ from typer.core import TyperGroup
 
 from feeds.errors import FeedError
 from xscl.cli.commands import deferred
-from xscl.cli.output import Misuse, complain, say
+from xscl.cli.output import UsageError, echo, warn
 from xscl.cli.settings import config, defaults
 from xscl.errors import QueryError, XsclError
 
@@ -27,7 +27,7 @@ __all__ = ["app", "main"]
 
 
 class Commands(TyperGroup):
-    """The group of all commands: turns errors into messages and exit codes."""
+    """Group of all commands; maps errors to messages and exit codes."""
 
     def __init__(self, *, commands: dict[str, Any] | None = None, **attributes: Any) -> None:
         super().__init__(commands={**deferred(), **(commands or {})}, **attributes)
@@ -40,29 +40,29 @@ class Commands(TyperGroup):
             answer = super().invoke(ctx)
             sys.stdout.flush()
         except QueryError as error:
-            complain(str(error))
+            warn(str(error))
             raise typer.Exit(2) from None
         except XsclError as error:
-            complain(error.message, error.hint)
-            raise typer.Exit(2 if isinstance(error, Misuse) else 1) from None
+            warn(error.message, error.hint)
+            raise typer.Exit(2 if isinstance(error, UsageError) else 1) from None
         except FeedError as error:
-            complain(str(error))
+            warn(str(error))
             raise typer.Exit(1) from None
         except BrokenPipeError:
             _close_standard_output()
             raise typer.Exit(0) from None
         except OSError as error:
             where = f"{error.filename}: " if error.filename else ""
-            complain(f"{where}{error.strerror or error}")
+            warn(f"{where}{error.strerror or error}")
             raise typer.Exit(1) from None
         return answer
 
 
 class Remarks(logging.Handler):
-    """Prints what the library has to remark, such as that a store was upgraded."""
+    """Log handler that prints warnings of the library on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        complain(record.getMessage())
+        warn(record.getMessage())
 
 
 logging.getLogger("xscl").addHandler(Remarks(logging.WARNING))
@@ -77,13 +77,13 @@ app = typer.Typer(
 )
 
 
-def _say_version(wanted: bool) -> None:
+def _echo_version(wanted: bool) -> None:
     if not wanted:
         return
     try:
-        say(f"xscl {version('xscl')}")
+        echo(f"xscl {version('xscl')}")
     except PackageNotFoundError:
-        say("xscl, run from its source")
+        echo("xscl, run from its source")
     raise typer.Exit
 
 
@@ -92,7 +92,7 @@ def xscl(
     show_version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_say_version, is_eager=True, help="Show the version and exit."
+            "--version", callback=_echo_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
 ) -> None:
@@ -117,7 +117,7 @@ def main() -> None:
 
 
 def _leave(codes: list[int]) -> None:
-    """End the process with a code, if there is one and all that was written has been taken."""
+    """Flush standard output and error, then end the process with a code, if there is one."""
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -129,5 +129,5 @@ def _leave(codes: list[int]) -> None:
 
 
 def _close_standard_output() -> None:
-    """Let the interpreter flush into nothing when it ends: nobody reads any more."""
+    """Redirect standard output to the null device: its reader closed the pipe."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,7 +9,7 @@ import typer
 
 from xscl.backup import Backup
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
-from xscl.cli.output import Misuse, answer, complain, say, say_json
+from xscl.cli.output import UsageError, answer, echo, echo_json, warn
 from xscl.cli.service import opened
 from xscl.home import Home
 from xscl.restore import Accepted, Restored, accept
@@ -68,21 +68,21 @@ def restore(
       xscl restore --accept
     """
     if (file is None) != accept_it or (accept_it and force):
-        raise Misuse(
+        raise UsageError(
             "restore takes either a FILE or --accept",
             hint="'xscl restore FILE [--force]' puts a backup back, "
             "'xscl restore --accept' goes on with what is there",
         )
     place = home(data)
     if file is None:
-        _tell_accepted(place, accept(place), as_json)
+        _echo_accepted(place, accept(place), as_json)
     else:
-        _tell_restored(place, put_back(file, place, force=force), as_json)
+        _echo_restored(place, put_back(file, place, force=force), as_json)
 
 
-def _tell_restored(place: Home, done: Restored, as_json: bool) -> None:
+def _echo_restored(place: Home, done: Restored, as_json: bool) -> None:
     if as_json:
-        say_json(
+        echo_json(
             {
                 "restored": str(place.path),
                 **done.backup.as_dict(),
@@ -93,19 +93,19 @@ def _tell_restored(place: Home, done: Restored, as_json: bool) -> None:
             }
         )
         return
-    say(f"restored {place.path}: {_described(done.backup)}, made {done.backup.made}")
-    _tell_aside(done.aside, done.kept)
-    say(f"{_counted(done.waiting, 'segment')} of the spool will be consumed by 'xscl serve'")
+    echo(f"restored {place.path}: {_described(done.backup)}, made {done.backup.made}")
+    _echo_aside(done.aside, done.kept)
+    echo(f"{_counted(done.waiting, 'segment')} of the spool will be consumed by 'xscl serve'")
     if done.missing:
-        complain(
+        warn(
             f"warning: {_counted(done.missing, 'segment')} between them cannot be consumed again: "
             "they were deleted after they had been consumed, or never written"
         )
 
 
-def _tell_accepted(place: Home, done: Accepted, as_json: bool) -> None:
+def _echo_accepted(place: Home, done: Accepted, as_json: bool) -> None:
     if as_json:
-        say_json(
+        echo_json(
             {
                 "accepted": str(place.path),
                 "commits": done.commits,
@@ -116,12 +116,14 @@ def _tell_accepted(place: Home, done: Accepted, as_json: bool) -> None:
         )
         return
     if not done.commits:
-        say(f"there is no store in {place.path}: the next start makes an empty one")
-        say("lost: all subscriptions, feeds and matches; the spool will be read from its beginning")
+        echo(f"there is no store in {place.path}: the next start makes an empty one")
+        echo(
+            "lost: all subscriptions, feeds and matches; the spool will be read from its beginning"
+        )
     else:
-        say(f"accepted the store in {place.path} as it is, at commit {done.commits}")
-        say(f"lost: {_lost(done.lost)}")
-    _tell_aside(done.aside, done.kept)
+        echo(f"accepted the store in {place.path} as it is, at commit {done.commits}")
+        echo(f"lost: {_lost(done.lost)}")
+    _echo_aside(done.aside, done.kept)
 
 
 def _lost(commits: int | None) -> str:
@@ -138,9 +140,9 @@ def _lost(commits: int | None) -> str:
             )
 
 
-def _tell_aside(aside: Path | None, kept: tuple[str, ...]) -> None:
+def _echo_aside(aside: Path | None, kept: tuple[str, ...]) -> None:
     if aside is not None:
-        say(f"kept aside in {aside}: {', '.join(kept)}")
+        echo(f"kept aside in {aside}: {', '.join(kept)}")
 
 
 def _described(one: Backup) -> str:

@@ -19,7 +19,7 @@ from typer.main import get_group
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Where a command is, and the first sentence of its help.
+    """Location of a command, and the first sentence of its help.
 
     `place` is a module of this package, a dot, and in it a function or a `typer.Typer`.
     """
@@ -99,7 +99,7 @@ COMMANDS: Mapping[str, Command] = {
 
 
 class Deferred(TyperCommand):
-    """Stands for a command in the list of commands, and loads it when it is called."""
+    """Placeholder of a command in the list; it imports the command when it is called."""
 
     def __init__(self, name: str, command: Command) -> None:
         super().__init__(name, help=command.summary)
@@ -126,10 +126,10 @@ class Deferred(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
-        """Return a context of the command itself; its group invokes the command of a context."""
+        """Return a context of the loaded command, which its group then invokes."""
         return self.load().make_context(info_name, args, parent=parent, **extra)
 
 
 def deferred() -> dict[str, Any]:
-    """Return all commands by name; none is loaded."""
+    """Return all commands by name, none of them imported."""
     return {name: Deferred(name, command) for name, command in COMMANDS.items()}

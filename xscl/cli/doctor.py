@@ -1,4 +1,4 @@
-"""`xscl doctor`: what is missing on this machine, and how to get it."""
+"""`xscl doctor`: a check of this machine and the data directory, with remedies."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from xscl.checkup import checkup
 from xscl.cli.options import DATA, Data, Json, home
-from xscl.cli.output import say, say_json
+from xscl.cli.output import echo, echo_json
 
 
 def doctor(
@@ -36,11 +36,11 @@ def doctor(
     """
     found = list(checkup(home(data), host, port))
     if as_json:
-        say_json([asdict(one) for one in found])
+        echo_json([asdict(one) for one in found])
     else:
         for one in found:
-            say(f"{one.sign:<4}  {one.what:<8}  {one.found}")
+            echo(f"{one.sign:<4}  {one.what:<8}  {one.found}")
             if one.hint is not None:
-                say(f"{'':14}  hint: {one.hint}")
+                echo(f"{'':14}  hint: {one.hint}")
     if any(one.sign == "bad" for one in found):
         raise typer.Exit(1)

@@ -1,4 +1,4 @@
-"""Inputs of commands: which streams each belongs to, and its documents in order."""
+"""Inputs of `run` and `push`: their streams, and their documents in order of time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from feeds import files
 from feeds.documents import Document
 from feeds.files import Rejected
-from xscl.cli.output import Misuse, complain, tracked
+from xscl.cli.output import UsageError, progress, warn
 from xscl.time_format import ticks_of_time
 
 
@@ -24,7 +24,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The documents of all inputs, sorted by time and id, and what could not be read."""
+    """The documents of all inputs, sorted by time and id, and the unreadable ones."""
 
     documents: tuple[Document, ...]
     refused: tuple[Rejected, ...]
@@ -42,9 +42,9 @@ def sources(
     for text in mapped:
         name, equals, path = text.partition("=")
         if not (name and equals and path):
-            raise Misuse(f"--stream {text!r} is not of the form NAME=PATH")
+            raise UsageError(f"--stream {text!r} is not of the form NAME=PATH")
         if name not in streams:
-            raise Misuse(
+            raise UsageError(
                 f"no query reads the stream {name!r}",
                 hint=f"the queries read {', '.join(sorted(streams))}",
             )
@@ -53,12 +53,12 @@ def sources(
     rest = tuple(sorted(set(streams) - named))
     others = [path for path in inputs if path not in by_path]
     if others and not rest:
-        raise Misuse(
+        raise UsageError(
             f"no stream is left for {others[0]}: all have inputs of their own",
             hint="give it one with --stream NAME=PATH",
         )
     if not by_path and not others:
-        raise Misuse("there is nothing to read", hint="name files, directories or archives")
+        raise UsageError("there is nothing to read", hint="name files, directories or archives")
     own = (Source(path, tuple(names)) for path, names in by_path.items())
     return (*own, *(Source(path, rest) for path in others))
 
@@ -66,16 +66,16 @@ def sources(
 def load(
     found: Sequence[Source], at: int | None, *, native: bool, qualified: bool = False
 ) -> Loaded:
-    """Return the documents of the inputs; what cannot be read is reported.
+    """Return the documents of the inputs; report the unreadable ones.
 
     Ids that are made of paths hold among several inputs, or, `qualified`, for good.
     """
     documents: list[Document] = []
     refused: list[Rejected] = []
-    for each in tracked(_read(found, at, native, qualified or len(found) > 1), "reading"):
+    for each in progress(_read(found, at, native, qualified or len(found) > 1), "reading"):
         if isinstance(each, Rejected):
             refused.append(each)
-            complain(_report(each))
+            warn(_report(each))
         else:
             documents.append(each)
     documents.sort(key=lambda document: (document.timestamp, document.id))
@@ -94,7 +94,7 @@ def _read(
 
 
 def _qualified(read: Document | Rejected, path: Path) -> Document | Rejected:
-    """Return what was read under an id that holds among several inputs.
+    """Return an input document under an id that is unique among several inputs.
 
     Ids made from a path are relative to the input, such as `a.xml` for both
     `old/a.xml` and `new/a.xml`; ids that documents and feeds bring along stay.
@@ -117,5 +117,7 @@ def instant(text: str) -> int:
     """Return the ticks of a time: ISO 8601 (UTC unless it says otherwise), or ticks."""
     found = ticks_of_time(text)
     if found is None:
-        raise Misuse(f"{text!r} is no time", hint="write it as 2026-03-01 or 2026-03-01T12:00:00Z")
+        raise UsageError(
+            f"{text!r} is no time", hint="write it as 2026-03-01 or 2026-03-01T12:00:00Z"
+        )
     return found

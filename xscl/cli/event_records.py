@@ -1,4 +1,4 @@
-"""Files of events: CSV with a heading, JSON, or XML; which of them, the first sign says.
+"""Readers of event files: CSV with a heading, JSON, or XML, told apart by their first character.
 
 A record is a mapping of names to what was written.  What cannot be read is reported with its line,
 and the rest is not disturbed: after an error of CSV reading goes on in the line after the one in
@@ -30,7 +30,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=tuple)
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """Something that was read, and where it stands; ``typed``: its texts are no numbers."""
+    """A record of a file and its place; ``typed``: its texts are never parsed as numbers."""
 
     values: Mapping[str, Value]
     place: str
@@ -40,7 +40,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Something that could not be read, why, and what to do about it."""
+    """An unreadable record: its place, the reason, and a remedy."""
 
     place: str
     reason: str
@@ -75,7 +75,7 @@ def read(path: str, columns: Sequence[str] = ()) -> Iterator[Record | Unread]:
 
 
 def as_name(text: str) -> str:
-    """Return a heading, or the name of a file, as a name that queries can say."""
+    """Return a heading, or the name of a file, as an identifier of the query languages."""
     name = re.sub(r"\W", "_", text.strip())
     return f"_{name}" if not name or name[0].isdigit() else name
 
@@ -117,7 +117,7 @@ def _csv(text: str, name: str, columns: Sequence[str]) -> Iterator[Record | Unre
 
 
 def _is_event(row: Sequence[str], columns: Sequence[str]) -> bool:
-    """Return whether the first row is no heading: all numbers, or some and no known column."""
+    """Tell a first row of values from a heading: all numbers, or some and no known column."""
     numbers = [_is_number(one) for one in row]
     return all(numbers) or (any(numbers) and len(row) == len(columns) and not {*row} & {*columns})
 
@@ -131,7 +131,7 @@ def _is_number(text: str) -> bool:
 
 
 def _rows(lines: Sequence[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:
-    """Yield the rows that are not empty, or what is wrong, with the number of their first line."""
+    """Yield the rows that are not empty, or their errors, with the number of their first line."""
     delimiter = _delimiter(lines)
     begun = 0  # lines before the next row
     while begun < len(lines):
@@ -148,7 +148,7 @@ def _rows(lines: Sequence[str]) -> Iterator[tuple[int, list[str] | csv.Error]]:
 
 
 def _delimiter(lines: Sequence[str]) -> str:
-    """Return what separates the columns: the sign that the heading has most often."""
+    """Return the delimiter of the columns: the most frequent candidate in the heading."""
     heading = next((line for line in lines if line.strip()), "")
     bare = re.sub(r'"[^"]*"', "", heading)
     return max(_DELIMITERS, key=bare.count)
@@ -181,7 +181,7 @@ def _json_lines(text: str, name: str) -> Iterator[Record | Unread]:
 
 
 def _json_array(text: str, name: str) -> Iterator[Record | Unread]:
-    """Yield the objects of arrays; after what is no JSON, from a line on that begins with one."""
+    """Yield the objects of arrays; after a syntax error, resume at a line that begins with `{`."""
     at, number, line, counted = 0, 0, 1, 0
     inside = False
     while True:
@@ -210,7 +210,7 @@ def _json_array(text: str, name: str) -> Iterator[Record | Unread]:
 
 
 def _past(text: str, at: int, signs: str) -> int:
-    """Return the place of the first other sign."""
+    """Return the offset of the first character that is not in `signs`."""
     while at < len(text) and text[at] in signs:
         at += 1
     return at

@@ -1,4 +1,4 @@
-"""What records of files are as events: the types of their values, and when they were.
+"""Conversion of file records to events: types of their values, and their times.
 
 Types are those of a schema, or inferred from all records of a stream: int, float, bool, else str;
 nothing is null.  What a file writes as text, as JSON's strings are, stays text.
@@ -15,7 +15,7 @@ from math import isfinite
 from cep_core import Schema
 from xscl.cli.document_inputs import instant
 from xscl.cli.event_records import Record, Unread, Value
-from xscl.cli.output import Misuse, one_line
+from xscl.cli.output import UsageError, one_line
 
 SECOND = 1_000_000
 UNITS: Mapping[str, Fraction] = {
@@ -59,14 +59,14 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)?(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?")
 
 
 def _common(kinds: set[type]) -> type:
-    """Return the type for values of several."""
+    """Return the narrowest type for values of several types."""
     if len(kinds) == 1:
         return next(iter(kinds))
     return float if kinds == {int, float} else str
 
 
 def _parsed(text: str, kind: type) -> Value:
-    """Return a text as a value of a type, None if it is none."""
+    """Parse a text as a value of a type; None if it is not one."""
     if kind in (int, float) and "_" in text:
         return None
     try:
@@ -85,7 +85,7 @@ def _parsed(text: str, kind: type) -> Value:
 
 
 def typed(record: Record, schema: Schema) -> tuple[Value, ...] | Unread:
-    """Return a record's values under a schema; what it lacks is null."""
+    """Return a record's values under a schema; missing ones are None."""
     found: list[Value] = []
     for name, kind in zip(schema.names, schema.types, strict=True):
         value = record.values.get(name)
@@ -112,12 +112,12 @@ def time_column(records: Sequence[Record], asked: str | None, stream: str) -> st
         return next((name for name in TIMES if name in names), None)
     if asked not in names:
         columns = ", ".join(sorted(names))
-        raise Misuse(f"{stream} has no column {asked}", hint=f"there are {columns}")
+        raise UsageError(f"{stream} has no column {asked}", hint=f"there are {columns}")
     return asked
 
 
 def doubt(records: Iterable[Record], column: str | None) -> str | None:
-    """Return why times in numbers may be no microseconds, None if nothing speaks against it."""
+    """Return a reason why numeric times may not be microseconds, None without one."""
     if column is None:
         return None
     times = [time for record in records if (time := _number(record.values.get(column))) is not None]
@@ -133,7 +133,7 @@ def doubt(records: Iterable[Record], column: str | None) -> str | None:
 
 
 def interval(record: Record, column: str | None, unit: Fraction) -> tuple[int, int] | Unread:
-    """Return when a record begins and ends, in ticks; without times they come one a second."""
+    """Return the interval of a record in ticks; without times, one record a second."""
     if column is None:
         time = record.number * SECOND
         return time, time
@@ -153,12 +153,12 @@ def _ticks(value: Value, unit: Fraction) -> int | None:
         return round(Fraction(number) * unit)
     try:
         return instant(value) if isinstance(value, str) else None
-    except Misuse:
+    except UsageError:
         return None
 
 
 def _number(value: Value) -> int | float | None:
-    """Return a value that is a finite number, or is written as one."""
+    """Return a finite number, parsed from a text if need be; None if it is not one."""
     if isinstance(value, str):
         value = _parsed(value, int) or _parsed(value, float)
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -1,4 +1,4 @@
-"""`xscl feeds import` and `export`: lists of feeds, as other readers write and read them."""
+"""`xscl feeds import` and `export`: lists of feeds as OPML or text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from feeds.errors import FeedError
 from feeds.opml import Outline, read_list, write_opml
 from feeds.xmlparse import DEFAULT
 from xscl.cli.options import DATA, Data, Json, Token, Url
-from xscl.cli.output import Misuse, answer, clean, complain, say
+from xscl.cli.output import UsageError, answer, clean, echo, warn
 from xscl.cli.service import opened
 from xscl.feed import FeedsError, check_name
 from xscl.feedlist import Line
@@ -78,10 +78,10 @@ def export(
         try:
             file.write_bytes(written)
         except OSError as error:
-            raise Misuse(f"{file} cannot be written: {error.strerror}") from None
-        say(f"{len(outlines)} feeds written to {file}")
+            raise UsageError(f"{file} cannot be written: {error.strerror}") from None
+        echo(f"{len(outlines)} feeds written to {file}")
     for one in left_out:
-        complain(f"{one} is left out: its address looks secret (--secrets writes it)")
+        warn(f"{one} is left out: its address looks secret (--secrets writes it)")
 
 
 @contextmanager
@@ -90,7 +90,7 @@ def misused() -> Iterator[None]:
     try:
         yield
     except FeedsError as error:
-        raise Misuse(error.message, hint=error.hint) from error
+        raise UsageError(error.message, hint=error.hint) from error
 
 
 def _read(file: Path) -> tuple[bytes, tuple[Outline, ...]]:
@@ -103,11 +103,11 @@ def _read(file: Path) -> tuple[bytes, tuple[Outline, ...]]:
             with file.open("rb") as stream:
                 body = stream.read(limit)
         except OSError as error:
-            raise Misuse(f"{file} cannot be read: {error.strerror}") from None
+            raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     try:
         return body, read_list(body)
     except FeedError as error:
-        raise Misuse(f"{file} cannot be read: {error}") from error
+        raise UsageError(f"{file} cannot be read: {error}") from error
 
 
 def _report(lines: Sequence[Line]) -> Iterator[str]:

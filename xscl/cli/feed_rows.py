@@ -68,7 +68,7 @@ def described(one: Row) -> Iterator[str]:
 
 
 def _second(time: str | None) -> str:
-    """Return a time without the fraction of its second."""
+    """Return a time to the second."""
     return "" if time is None else moment(ticks_of_time(time) or 0)
 
 

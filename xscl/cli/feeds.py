@@ -35,7 +35,7 @@ from xscl.cli.options import (
     Token,
     Url,
 )
-from xscl.cli.output import Misuse, answer, complain, list_rows, say, say_json
+from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, warn
 from xscl.cli.service import opened
 from xscl.feed import EVERY, Headers, check_name, check_url, read_header
 from xscl.followed import ticks
@@ -106,10 +106,10 @@ def add(
         added, warnings = service.follow(address, stream, tag or (), seconds, headers)
         is_served = service.is_served
     for warning in warnings:
-        complain(warning)
+        warn(warning)
     answer(added, [followed(added)], as_json=as_json)
     if not as_json:
-        complain(first_poll(added, is_served=is_served))
+        warn(first_poll(added, is_served=is_served))
 
 
 @app.command("list")
@@ -185,17 +185,17 @@ def edit(
             revive=revive,
         )
     for warning in warnings:
-        complain(warning)
+        warn(warning)
     line = f"{changed['url']} is on {', '.join(streams(changed))}, every {changed['every']} s"
     answer(changed, [line], as_json=as_json)
 
 
 def _refuse_lost_headers(feed: Row, given: Headers, *, no_headers: bool) -> None:
-    """Raise Misuse if new headers would replace others, whose values nobody is shown."""
+    """Raise UsageError if new headers would replace others, whose values are never shown."""
     names = {name.lower() for name, _ in given}
     lost = [name for name in feed["headers"] if name.lower() not in names]
     if given and lost and not no_headers:
-        raise Misuse(
+        raise UsageError(
             f"the feed has other headers, too, which would be replaced: {', '.join(lost)}",
             hint="give all of them again, or replace them with --no-headers --header ...",
         )
@@ -246,7 +246,7 @@ def poll(
     with opened("feeds poll", data, url, token) as service:
         chosen = _chosen(service.feeds(), feed or (), everything)
         with service.poll_feeds(chosen, fetching, report) as outcomes:
-            _say_outcomes(outcomes, report)
+            _echo_outcomes(outcomes, report)
             sys.stdout.flush()  # before the matches count as told
     if outcomes and all(each.row["error"] is not None for each in outcomes):
         raise typer.Exit(1)
@@ -264,9 +264,9 @@ def _chosen(feeds: Sequence[Row], names: Sequence[str], everything: bool) -> lis
     return sorted(due, key=lambda one: (times[one["key"]], one["key"]))
 
 
-def _say_outcomes(outcomes: Sequence[PollOutcome], report: MatchReport) -> None:
+def _echo_outcomes(outcomes: Sequence[PollOutcome], report: MatchReport) -> None:
     if report.as_json:
-        say_json(
+        echo_json(
             {
                 "feeds": [each.row | {"new": each.new, "asked": each.asked} for each in outcomes],
                 "matches": report.rows,
@@ -278,35 +278,35 @@ def _say_outcomes(outcomes: Sequence[PollOutcome], report: MatchReport) -> None:
         address = each.row["url"]
         if not each.asked:
             until = each.held_until
-            complain(f"{address}: not asked, its server wants to be left until {until}")
+            warn(f"{address}: not asked, its server wants to be left until {until}")
         elif each.row["error"] is not None:
-            complain(f"{address}: {each.row['error']}")
+            warn(f"{address}: {each.row['error']}")
         else:
-            say(f"{address}: {each.new} new or changed items")
+            echo(f"{address}: {each.new} new or changed items")
     if not outcomes:
-        say("no feed is due")
-    say(f"{len(outcomes)} feeds polled, {report.shown} matches")
-    _say_silent(report.silent)
+        echo("no feed is due")
+    echo(f"{len(outcomes)} feeds polled, {report.shown} matches")
+    _echo_silent(report.silent)
 
 
-def _say_silent(silent: Mapping[str, int]) -> None:
-    """Say which matches were not printed, and how to see them."""
+def _echo_silent(silent: Mapping[str, int]) -> None:
+    """Print the number of matches that were not printed, and how to see them."""
     if silent:
         each = ", ".join(f"{name} {number}" for name, number in sorted(silent.items())[:5])
         more = f" and {len(silent) - 5} other subscriptions" if len(silent) > 5 else ""
-        say(f"{sum(silent.values())} more among items that the feeds held already ({each}{more})")
-        complain("'xscl matches NAME' lists these; --notify-history prints them as they are found")
+        echo(f"{sum(silent.values())} more among items that the feeds held already ({each}{more})")
+        warn("'xscl matches NAME' lists these; --notify-history prints them as they are found")
 
 
 def _seconds(text: str) -> int:
     ticks = parse_window(text)
     if ticks is None or ticks < _LEAST * 1_000_000:
-        raise Misuse(f"feeds are not polled more often than every {_LEAST} s")
+        raise UsageError(f"feeds are not polled more often than every {_LEAST} s")
     return ticks // 1_000_000
 
 
 def _headers(written: Sequence[str] | None) -> Headers:
-    """Return the headers that were asked for; `@file` stands for those in a file."""
+    """Return parsed headers; `@file` names a file with one a line."""
     lines: list[str] = []
     for text in written or ():
         lines += _lines_of(Path(text[1:])) if text[:1] == "@" else [text]
@@ -319,4 +319,4 @@ def _lines_of(path: Path) -> list[str]:
         return path.read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise Misuse(f"the headers in {path} cannot be read: {reason}") from None
+        raise UsageError(f"the headers in {path} cannot be read: {reason}") from None

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from xscl.cli.output import Misuse, complain
+from xscl.cli.output import UsageError, warn
 from xscl.errors import NameTaken, NotSupported, QueryError, TooComplex, XsclError
 
 PAGE = 1_000
@@ -151,12 +151,16 @@ def client_at(url: str, token: str | None) -> HttpClient:
     """Return a client of the service at an address; warn of a token sent in the clear."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
-        raise Misuse(f"{url!r} is no address of a service", hint="such as http://127.0.0.1:8425")
+        raise UsageError(
+            f"{url!r} is no address of a service", hint="such as http://127.0.0.1:8425"
+        )
     if parts.username or parts.password:
-        raise Misuse("a user's name and password do not belong into the address", hint="--token")
+        raise UsageError(
+            "a user's name and password do not belong into the address", hint="--token"
+        )
     client = HttpClient(url.rstrip("/").removesuffix("/v1"), token_of(token))
     if client.has_token and parts.scheme == "http" and not _is_loopback(parts.hostname):
-        complain(f"warning: the token goes to {parts.hostname} unencrypted; use https")
+        warn(f"warning: the token goes to {parts.hostname} unencrypted; use https")
     return client
 
 
@@ -164,7 +168,7 @@ def resource(*parts: str, slashes: bool = False) -> str:
     """Return the path of a resource under /v1, its names quoted."""
     for part in parts:
         if part in ("", ".", "..") or ("/" in part and not slashes):
-            raise Misuse(
+            raise UsageError(
                 f"a service cannot be asked for {part!r}: its name cannot stand in an address",
                 hint="names without '/' can",
             )
@@ -180,7 +184,7 @@ def token_of(given: str | None) -> str | None:
         return path.read_text("utf-8").strip() or None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise Misuse(f"the token in {path} cannot be read: {reason}") from None
+        raise UsageError(f"the token in {path} cannot be read: {reason}") from None
 
 
 def _is_loopback(host: str) -> bool:

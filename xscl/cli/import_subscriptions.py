@@ -11,7 +11,7 @@ import typer
 
 from xscl.cli.http_client import Refused
 from xscl.cli.options import DATA, Data, Json, Token, Url
-from xscl.cli.output import Misuse, answer, tracked
+from xscl.cli.output import UsageError, answer, progress
 from xscl.cli.service import Service, opened
 from xscl.cli.subscription_list import ImportRow, read_rows
 from xscl.errors import NameTaken, QueryError, XsclError
@@ -53,7 +53,7 @@ def import_(
 
 
 def _register(service: Service, rows: Sequence[ImportRow]) -> int:
-    """Register rows part by part, and return how many are new."""
+    """Register rows in batches, and return how many are new."""
     new = 0
     for done, part in _parts(rows):
         try:
@@ -70,7 +70,7 @@ def _refuse_names(rows: Sequence[ImportRow]) -> None:
     for number, row in enumerate(rows, 1):
         _refuse_name(number, row.name)
         if row.name in seen:
-            raise Misuse(f"row {number}: the name {row.name!r} is in row {seen[row.name]}, too")
+            raise UsageError(f"row {number}: the name {row.name!r} is in row {seen[row.name]}, too")
         seen[row.name] = number
 
 
@@ -78,14 +78,14 @@ def _refuse_name(number: int, name: str) -> None:
     try:
         refuse_unaddressable(name)
     except BadName as error:
-        raise Misuse(f"row {number}: {error.message}", hint=error.hint) from None
+        raise UsageError(f"row {number}: {error.message}", hint=error.hint) from None
 
 
 def _parts(rows: Sequence[ImportRow]) -> Iterator[tuple[int, list[ImportRow]]]:
-    """Yield rows that are registered together, with the number of those before them."""
+    """Yield batches of rows to register in one transaction, with the number of rows before each."""
     part: list[ImportRow] = []
     done = 0
-    for row in tracked(rows, "subscribing", len(rows), quiet=not sys.stderr.isatty()):
+    for row in progress(rows, "subscribing", len(rows), quiet=not sys.stderr.isatty()):
         if part and (len(part) >= PART or part[0].updates != row.updates):
             yield done, part
             done += len(part)

@@ -20,7 +20,7 @@ from feeds.spool import Spool
 from xscl.backup import Backup, back_up
 from xscl.cli.feed_rows import TIMES, PollOutcome, Row
 from xscl.cli.match_report import MatchReport, report_sink
-from xscl.cli.output import complain
+from xscl.cli.output import warn
 from xscl.cli.subscription_list import ImportRow, refuse_bare
 from xscl.cuts import Stopped
 from xscl.delivery.endpoint import Webhook
@@ -143,7 +143,7 @@ class LocalService:
         return len(fresh)
 
     def _is_fresh(self, row: ImportRow) -> bool:
-        """Return whether a row is new; raise if its name has another query."""
+        """Tell a new row from a registered one; raise NameTaken if its name has another query."""
         refuse_bare(row.query)
         found = self.engine.subscription(row.name)
         if found is not None and (found.query, found.updates) != (row.query, row.updates):
@@ -168,7 +168,7 @@ class LocalService:
         return self.engine.why(text, *documents, read=read)
 
     def explain(self, text: str, *, named: bool, sql: bool = False) -> str:
-        """Return how a query is evaluated."""
+        """Return the explanation of a query: join graph, template, state."""
         return self.engine.explain(text, sql=sql)
 
     def witness(self, document: str) -> Witness:
@@ -218,7 +218,7 @@ class LocalService:
             yield
 
     def _counts(self) -> tuple[int, int]:
-        """Return how many documents have arrived, and how many were late for a subscription."""
+        """Return the number of arrived documents, and of those late for some subscription."""
         (row,) = self.engine.sql(
             "SELECT (SELECT count(*) FROM documents WHERE NOT published) AS arrived,"
             " (SELECT count(*) FROM late) AS late"
@@ -309,7 +309,7 @@ class LocalService:
             taken = take_list(feeds, outlines, tags, EVERY)
             fixed = allow_late(self.engine, taken.feeds)
         if fixed:
-            complain(
+            warn(
                 f"items may come too late for {', '.join(sorted(fixed)[:10])}, whose lateness is"
                 " fixed by subscriptions: add feeds before subscribing to their streams"
             )

@@ -1,4 +1,4 @@
-"""Matches on standard output, as they come, without waiting for ever for who reads it.
+"""Non-blocking printer of matches on standard output.
 
 Each write is at most as long as a pipe takes at once, and only when there is room for it. Else a
 thread in `write` would hold the lock of the stream, which the end of the process waits for.
@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 
-from xscl.cli.output import clean, complain, json_line, match_text
+from xscl.cli.output import clean, json_line, match_text, warn
 from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import StoreError
 
@@ -27,11 +27,11 @@ _LOOK = 200
 
 
 class OutputUnread(Exception):
-    """The service ends, and nobody reads its output."""
+    """Standard output is not read while the service stops."""
 
 
 class MatchPrinter:
-    """Prints matches, those between history items only if asked; one thread uses it at a time."""
+    """Prints matches, with `history` those between history items too; not thread-safe."""
 
     def __init__(self, *, as_json: bool, history: bool) -> None:
         self._as_json = as_json
@@ -40,7 +40,7 @@ class MatchPrinter:
         self._closed = False
 
     def __call__(self, matches: Iterable[MatchFields]) -> None:
-        """Print matches. Raises OutputUnread after `stop` if nobody reads them.
+        """Print matches; raises OutputUnread after `stop` if the output is not read.
 
         One whose documents are gone, as its subscription was removed, is left out.
         """
@@ -58,13 +58,13 @@ class MatchPrinter:
             sys.stdout.flush()
 
     def skipped(self, count: int) -> None:
-        """Say that matches were left out: the output was not read for too long."""
+        """Print the number of matches left out because the output was not read in time."""
         if count:
             told = json_line({"skipped": count}) if self._as_json else f"... {count} skipped"
             self._write(told)
 
     def stop(self) -> None:
-        """Wait no longer than `GRACE` from now on for who reads the output."""
+        """Limit waiting for the reader of the output to `GRACE` from now on."""
         if self._stop_at is None:
             self._stop_at = time.monotonic() + GRACE
 
@@ -89,10 +89,10 @@ class MatchPrinter:
                 _write_all(descriptor, data[at : at + select.PIPE_BUF])
         except BrokenPipeError:
             self._closed = True
-            complain("nobody reads the output any more; matches are kept, and printed no longer")
+            warn("nobody reads the output any more; matches are kept, and printed no longer")
 
     def _wait(self, descriptor: int) -> None:
-        """Return when something can be written."""
+        """Block until standard output is writable."""
         poll = select.poll()
         poll.register(descriptor, select.POLLOUT)
         while not poll.poll(_LOOK):
@@ -101,6 +101,6 @@ class MatchPrinter:
 
 
 def _write_all(descriptor: int, data: bytes) -> None:
-    """Write some bytes, which there is room for."""
+    """Write bytes that the pipe has room for."""
     while data:
         data = data[os.write(descriptor, data) :]

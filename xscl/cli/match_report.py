@@ -1,4 +1,4 @@
-"""The matches that a command has brought about, printed as they come or as one JSON answer.
+"""Report of the matches of one command, printed as they come or as one JSON answer.
 
 A match counts as told when it was written out.  If the process is killed before, the next command
 tells it again.
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from feeds.documents import Document
-from xscl.cli.output import match_text, say
+from xscl.cli.output import echo, match_text
 from xscl.delivery.message import MatchFields, row_of
 from xscl.engine import Engine
 from xscl.ledger import Batch
@@ -45,7 +45,7 @@ class MatchReport:
                 self.rows.append(row_of(match))
             else:
                 for line in match_text(match):
-                    say(line)
+                    echo(line)
         sys.stdout.flush()
 
 

@@ -9,7 +9,7 @@ import typer
 
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.options import DATA, Data, Json, Token, Url
-from xscl.cli.output import complain, match_text, say, say_json
+from xscl.cli.output import echo, echo_json, match_text, warn
 from xscl.cli.service import existing, opened
 from xscl.delivery.message import MatchFields, row_of
 from xscl.errors import XsclError
@@ -43,13 +43,13 @@ def matches(
         match = None
         for match in found:
             if as_json:
-                say_json(row_of(match))
+                echo_json(row_of(match))
             else:
-                say(f"match {match.id}")
+                echo(f"match {match.id}")
                 for line in match_text(match):
-                    say(line)
+                    echo(line)
     if match is None and not as_json:
-        complain("no matches")
+        warn("no matches")
 
 
 def _skip_past(found: Iterator[MatchFields], after: str | None) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from xscl.cli.output import complain
+from xscl.cli.output import warn
 from xscl.errors import QueryError
 from xscl.home import Home
 from xscl.service.client_address import network_of
@@ -42,7 +42,7 @@ def _token(context: typer.Context, text: str | None) -> str | None:
     source = context.get_parameter_source("token")
     is_typed = source is not None and source.name == "COMMANDLINE"
     if text and is_typed and not text.startswith("@"):
-        complain(
+        warn(
             "warning: a token on the command line can be read by all users of this machine",
             "--token @FILE and XSCL_TOKEN keep it to yourself",
         )
@@ -75,7 +75,7 @@ Native: TypeAlias = Annotated[
 
 
 def home(data: Path) -> Home:
-    """Return the data directory that was asked for."""
+    """Return the data directory of `--data`."""
     return Home(data.expanduser().absolute())
 
 
@@ -132,7 +132,7 @@ TrustedProxy: TypeAlias = Annotated[
 
 
 def _contact(text: str) -> str:
-    """Refuse what is no address to write to, or cannot stand in a header."""
+    """Refuse a text that is no URL for replies, or not valid in a header."""
     if re.fullmatch(r"(https?://|mailto:)[!-\'*-~]+", text) is None:
         raise typer.BadParameter(f"{text!r} is not https://... nor mailto:...")
     return text
@@ -152,7 +152,7 @@ Contact: TypeAlias = Annotated[
 
 
 def _age(text: str | None) -> str | None:
-    """Refuse what is no duration with a unit, and not `inf`."""
+    """Refuse a text that is neither a duration with a unit nor `inf`."""
     if text is None:
         return None
     if text.strip().isdecimal():

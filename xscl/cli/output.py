@@ -27,14 +27,14 @@ T = TypeVar("T")
 _DELAY = 1.0  # seconds before a progress bar is worth a look
 
 
-class Misuse(XsclError):
+class UsageError(XsclError):
     """A command was called wrongly."""
 
     code = "misuse"
 
 
 def clean(text: str) -> str:
-    """Return text without what a terminal might act upon; it keeps its lines and tabs."""
+    """Remove control characters from a text, but for newlines and tabs."""
     return _CONTROL.sub("", text)
 
 
@@ -48,12 +48,12 @@ def one_line(text: str, width: int | None = None) -> str:
     )
 
 
-def say(text: str = "") -> None:
+def echo(text: str = "") -> None:
     """Print a line of the answer."""
     sys.stdout.write(clean(text) + "\n")
 
 
-def say_json(value: Any) -> None:
+def echo_json(value: Any) -> None:
     """Print a value as one line of JSON; control characters are escaped in it."""
     sys.stdout.write(json_line(value) + "\n")
 
@@ -63,20 +63,20 @@ def json_line(value: Any) -> str:
     return json.dumps(value)
 
 
-def complain(message: str, hint: str | None = None) -> None:
-    """Print an error, a warning or a remark, and what to do about it."""
+def warn(message: str, hint: str | None = None) -> None:
+    """Print an error, a warning or a remark on standard error, with a hint."""
     sys.stderr.write(f"xscl: {clean(message)}\n")
     if hint:
         sys.stderr.write(f"hint: {clean(hint)}\n")
 
 
 def answer(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
-    """Print a value as JSON, or the lines that people read in its place."""
+    """Print a value as JSON, or its lines of text."""
     if as_json:
-        say_json(value)
+        echo_json(value)
     else:
         for line in lines:
-            say(line)
+            echo(line)
 
 
 def list_rows(
@@ -87,9 +87,9 @@ def list_rows(
     *,
     as_json: bool,
 ) -> None:
-    """Print a list as JSON or as a table; of an empty one only say so, on standard error."""
+    """Print a list as JSON or as a table; an empty one as `no ...` on standard error."""
     if not value and not as_json:
-        complain(f"no {what}")
+        warn(f"no {what}")
     else:
         answer(value, table(headings, cells), as_json=as_json)
 
@@ -103,7 +103,7 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator
 
 
 def match_text(match: MatchFields) -> Iterator[str]:
-    """Yield a match as lines for people: when, who, what, and what its variables hold.
+    """Yield a match as lines of text: time, subscription, documents, and bound variables.
 
     Of a node around other bound nodes the location says more than its text.
     """
@@ -118,7 +118,7 @@ def match_text(match: MatchFields) -> Iterator[str]:
 
 
 def _around(nodes: Iterable[Node]) -> set[tuple[str, str]]:
-    """Return the documents and locations, with a slash, of nodes that others of them lie in.
+    """Return the documents and paths, with a slash, of nodes that are ancestors of others.
 
     In sorted order what lies in a node follows it directly.
     """
@@ -130,7 +130,7 @@ def _around(nodes: Iterable[Node]) -> set[tuple[str, str]]:
     }
 
 
-def tracked(
+def progress(
     items: Iterable[T], what: str, total: int | None = None, *, quiet: bool = False
 ) -> Iterator[T]:
     """Yield the items, with a progress bar on standard error once that takes more than a second.

@@ -15,7 +15,7 @@ from feeds.files import Rejected
 from xscl.cli.document_inputs import Source, instant, load
 from xscl.cli.match_report import MatchReport
 from xscl.cli.options import DATA, At, Data, Json, Native, Token, Url
-from xscl.cli.output import Misuse, complain, say, say_json
+from xscl.cli.output import UsageError, echo, echo_json, warn
 from xscl.cli.service import opened
 from xscl.errors import DocumentError
 from xscl.followed import ticks
@@ -52,9 +52,9 @@ def push(
       xscl push --stream books catalogue.xml parcels.zip
     """
     if not inputs:
-        raise Misuse("there is nothing to read", hint="name files, directories or archives")
+        raise UsageError("there is nothing to read", hint="name files, directories or archives")
     if not stream or not all(stream):
-        raise Misuse("the documents need a stream", hint="name it with --stream")
+        raise UsageError("the documents need a stream", hint="name it with --stream")
     found = [Source(path.absolute(), tuple(dict.fromkeys(stream))) for path in inputs]
     moment = None if at is None else instant(at)
     loaded = load(found, moment, native=native, qualified=True)
@@ -66,31 +66,31 @@ def push(
         opened("push", data, url, token, create=True) as service,
         service.push(documents, wrong, report) as counts,
     ):
-        _say({**counts, "not_read": not_read}, report)
+        _echo({**counts, "not_read": not_read}, report)
         sys.stdout.flush()  # before the matches count as told
     if not documents:
         raise typer.Exit(1)
 
 
-def _say(counts: Mapping[str, int | None], report: MatchReport) -> None:
+def _echo(counts: Mapping[str, int | None], report: MatchReport) -> None:
     if report.as_json:
         named = {name: counts[name] for name in ("documents", "new", "not_read", "late")}
-        say_json({**named, "matches": report.rows})
+        echo_json({**named, "matches": report.rows})
         return
     new = "sent" if counts["new"] is None else f"{counts['new']} of them new"
-    say(
+    echo(
         f"{counts['documents']} documents, {new}; {counts['not_read']} not read;"
         f" {report.shown} matches"
     )
     if counts["late"]:
-        complain(
+        warn(
             f"{counts['late']} came too late for some subscription:"
             " xscl sql 'SELECT * FROM late' says which"
         )
 
 
 def _judged(documents: Sequence[Document]) -> tuple[list[Document], list[Refusal]]:
-    """Return the valid documents, and the others with their errors, which are reported."""
+    """Return the valid documents, and the others with their errors; report these."""
     latest = ticks() + DAY
     fine: list[Document] = []
     wrong: list[Refusal] = []
@@ -105,7 +105,7 @@ def _judged(documents: Sequence[Document]) -> tuple[list[Document], list[Refusal
                 )
         except (MalformedDocument, DocumentError) as error:
             place = f" (line {error.line}, column {error.column})" if error.line else ""
-            complain(f"not read: {document.id}: {error.message}{place}")
+            warn(f"not read: {document.id}: {error.message}{place}")
             wrong.append((document, error))
         else:
             fine.append(document)
@@ -113,7 +113,7 @@ def _judged(documents: Sequence[Document]) -> tuple[list[Document], list[Refusal
 
 
 def _refused(found: Rejected) -> Refusal:
-    """Return an input that is no document as a refused one."""
+    """Convert an unreadable input to a refused document."""
     code, _, message = found.reason.partition(": ")
     error = DocumentError(message, reason_code=code, line=found.line, column=found.column)
     return Document(found.stream, found.id, 0, found.body or b""), error

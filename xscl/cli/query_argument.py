@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
-from xscl.cli.output import Misuse
+from xscl.cli.output import UsageError
 from xscl.language.faults import near_miss
 from xscl.language.parser import parse_window
 
@@ -19,20 +19,20 @@ def query_text(argument: str) -> str:
         return path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise Misuse(f"the query file {path} cannot be read: {reason}") from None
+        raise UsageError(f"the query file {path} cannot be read: {reason}") from None
 
 
 def refuse_unknown_language(language: str, spoken: Collection[str]) -> None:
-    """Raise Misuse for a `--language` that a command does not know."""
+    """Raise UsageError for a `--language` that a command does not know."""
     if language not in spoken:
         hint = near_miss(language, spoken) or f"one of {', '.join(spoken)}"
-        raise Misuse(f"there is no language {language}", hint=hint)
+        raise UsageError(f"there is no language {language}", hint=hint)
 
 
 def refuse_bare_duration(since: str | None) -> None:
-    """Raise Misuse for a `--since` without a unit, QueryError for what is no duration."""
+    """Raise UsageError for a `--since` without a unit, QueryError for what is no duration."""
     if since is None:
         return
     if since.strip().isdecimal():
-        raise Misuse(f"--since {since} has no unit", hint=f"write '{since} d' or '{since} h'")
+        raise UsageError(f"--since {since} has no unit", hint=f"write '{since} d' or '{since} h'")
     parse_window(since)

@@ -15,7 +15,7 @@ from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
 from xscl.cli.local_service import LocalService
 from xscl.cli.options import DATA, Data, Json, Token, Url, home
-from xscl.cli.output import answer, complain
+from xscl.cli.output import answer, warn
 from xscl.cli.query_argument import query_text, refuse_bare_duration
 from xscl.cli.run import WRITERS, Format
 from xscl.cli.service import Service, client_of, opened
@@ -44,7 +44,7 @@ class Resolved(NamedTuple):
 
     @property
     def named(self) -> bool:
-        """Whether the text is the name of a subscription."""
+        """True if the text is the name of a subscription."""
         return self.subscription is not None
 
 
@@ -77,7 +77,7 @@ def try_query(
         for match in found:
             write(match)
         if not found:
-            complain("no match among the kept documents")
+            warn("no match among the kept documents")
 
 
 def why(
@@ -164,9 +164,7 @@ def _resolved(service: Service, text: str) -> Resolved:
             refuse_bare_windows(text)
         word = text.strip()
         if re.fullmatch(r"[\w.-]+", word) and word not in service.streams():
-            complain(
-                f"warning: there is no subscription of that name: {word!r} is taken as a query"
-            )
+            warn(f"warning: there is no subscription of that name: {word!r} is taken as a query")
     return Resolved(text, named)
 
 

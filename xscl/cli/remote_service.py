@@ -24,7 +24,7 @@ from xscl.backup import Backup, receive, refuse_other
 from xscl.cli.feed_rows import PollOutcome, Row
 from xscl.cli.http_client import PAGE, HttpClient, Refused, resource
 from xscl.cli.match_report import MatchReport
-from xscl.cli.output import Misuse, complain, tracked
+from xscl.cli.output import UsageError, progress, warn
 from xscl.cli.subscription_list import ImportRow
 from xscl.errors import DocumentError, NameTaken
 from xscl.feed import Headers
@@ -155,9 +155,7 @@ class RemoteService:
         answer = self._question("try", text, named, since=since, limit=PAGE)
         shown, total = answer["matches"], answer["total"]
         if len(shown) < total:
-            complain(
-                f"these are the first {len(shown)} of {total} matches: --since makes them fewer"
-            )
+            warn(f"these are the first {len(shown)} of {total} matches: --since makes them fewer")
         return [_match(one) for one in shown]
 
     def why(self, text: str, documents: Sequence[str], *, named: bool) -> Why:
@@ -167,7 +165,7 @@ class RemoteService:
         return Why(found["query"], tuple(found["documents"]), found["matched"], edges)
 
     def explain(self, text: str, *, named: bool, sql: bool = False) -> str:
-        """Return how a query is evaluated."""
+        """Return the explanation of a query: join graph, template, state."""
         return str(self._question("explain", text, named, sql=sql)["text"])
 
     def _question(self, path: str, text: str, named: bool, **more: Any) -> Any:
@@ -188,7 +186,7 @@ class RemoteService:
         answer = self.http.ask("POST", "/v1/sql", json=body)
         found = pq.read_table(pa.BufferReader(answer.content))
         if answer.headers.get("xscl-truncated") == "true":
-            complain(f"these are the first {found.num_rows} rows; a service answers with no more")
+            warn(f"these are the first {found.num_rows} rows; a service answers with no more")
         return found
 
     def figures(self) -> dict[str, Any]:
@@ -211,12 +209,12 @@ class RemoteService:
         """
         malformed = [document for document, _ in refused if _is_malformed(document)]
         if any(len(document.streams) > 1 for document in (*documents, *malformed)):
-            raise Misuse(
+            raise UsageError(
                 "a service takes a document for one stream",
                 hint="name one --stream; without a service several can be named",
             )
         before = self._position()
-        for document in tracked(documents, "sending", len(documents)):
+        for document in progress(documents, "sending", len(documents)):
             # Four digits alone would be a year.
             self._send(document, time=f"{document.timestamp:06d}")
         for document in malformed:
@@ -245,7 +243,7 @@ class RemoteService:
     def _report_since(self, position: int, report: MatchReport) -> None:
         """Report the matches after a position, once the documents sent so far are consumed."""
         if not self._caught_up():
-            complain("the matches come a little later: 'xscl matches NAME' lists them")
+            warn("the matches come a little later: 'xscl matches NAME' lists them")
             return
         found: list[RemoteMatch] = []
         before = None
@@ -259,7 +257,7 @@ class RemoteService:
         report(found[::-1])
 
     def _caught_up(self) -> bool:
-        """Wait until the spool of now is consumed; False if the figures are not shown to us."""
+        """Wait until the spool is consumed; False without access to the figures."""
         if self.http.value("/v1/status")["service"] is None:
             return False
         began = now = self.figures()
@@ -321,15 +319,15 @@ class RemoteService:
     def poll_feeds(
         self, feeds: Sequence[Row], fetching: Fetching, report: MatchReport
     ) -> Iterator[list[PollOutcome]]:
-        """Have feeds polled by the service; yield the outcomes once new matches are reported."""
+        """Request polls of feeds; yield the outcomes once new matches are reported."""
         if fetching.allow_addresses:
-            raise Misuse("--allow-address is for the service to be told: 'xscl serve' takes it")
+            raise UsageError("--allow-address is for the service to be told: 'xscl serve' takes it")
         before = self._position()
         for one in feeds:
             self.http.ask("POST", f"{resource('feeds', one['key'])}:poll")
         until = time.monotonic() + _POLL
         outcomes = []
-        for one in tracked(feeds, "polling", len(feeds), quiet=report.as_json):
+        for one in progress(feeds, "polling", len(feeds), quiet=report.as_json):
             polled = self._polled(one, until)
             if polled is None:
                 outcomes.append(PollOutcome(one, 0, one["next_poll"], asked=False))
@@ -361,7 +359,7 @@ class RemoteService:
     ) -> tuple[Sequence[Outline], Sequence[str]]:
         """Return the feeds as outlines, and the addresses of those left out as secret."""
         if secrets:
-            raise Misuse("a service writes no secret addresses", hint="stop it first")
+            raise UsageError("a service writes no secret addresses", hint="stop it first")
         written = read_list(self.http.ask("GET", "/v1/feeds:export").content)
         found = [one for one in written if tag is None or tag in one.tags]
         urls = {one.url for one in found}
@@ -401,7 +399,7 @@ def _lines(headers: Headers) -> list[str]:
 
 
 def _is_malformed(document: Document) -> bool:
-    """Return whether a document is not well-formed XML."""
+    """Check for XML that is not well-formed; other faults do not count."""
     try:
         check([document])
     except (MalformedDocument, DocumentError) as error:

@@ -14,13 +14,13 @@ from feeds.documents import Document
 from xscl.cli.document_inputs import instant, load, sources
 from xscl.cli.options import At, Native
 from xscl.cli.output import (
-    Misuse,
+    UsageError,
     clean,
-    complain,
+    echo,
+    echo_json,
     match_text,
-    say,
-    say_json,
-    tracked,
+    progress,
+    warn,
 )
 from xscl.cli.query_argument import query_text
 from xscl.cli.run_events import LANGUAGE_NAMES, Asked, run_events
@@ -33,7 +33,7 @@ BATCH = 1_000
 
 
 class Format(StrEnum):
-    """How matches are written."""
+    """Output format of matches."""
 
     TEXT = "text"
     XML = "xml"
@@ -107,7 +107,9 @@ def run(
       xscl run --language eql -q 'SELECT * FROM t A ; t B WHERE FILTER(A.acc = B.acc)' t.csv
     """
     if not query:
-        raise Misuse("there is no query to run", hint="give one with -q, or a file with -q @FILE")
+        raise UsageError(
+            "there is no query to run", hint="give one with -q, or a file with -q @FILE"
+        )
     if language is not None:
         _refuse("--language", {"--at": at, "--native": native, "--format": form is Format.XML})
         paths, as_json = [str(one) for one in inputs or []], as_json or form is Format.JSONL
@@ -129,16 +131,16 @@ def run(
             matched += 1
         refused = _report_refused(engine)
     if not matched:
-        complain(f"no match among {len(loaded.documents)} documents")
+        warn(f"no match among {len(loaded.documents)} documents")
     not_read = len(loaded.refused) + refused
     _judge(len(loaded.documents) - refused, not_read, strict=strict)
 
 
 def _refuse(what: str, options: Mapping[str, object]) -> None:
-    """Raise Misuse for an option that means nothing here."""
+    """Raise UsageError for an option that has no meaning in this mode."""
     for name, value in options.items():
         if value:
-            raise Misuse(f"{name} means nothing with {what}")
+            raise UsageError(f"{name} means nothing with {what}")
 
 
 def _streams(engine: Engine) -> set[str]:
@@ -150,14 +152,14 @@ def _streams(engine: Engine) -> set[str]:
 def _matches(engine: Engine, documents: Sequence[Document]) -> Iterator[Match]:
     """Yield the matches of documents, batch by batch."""
     batches = [documents[i : i + BATCH] for i in range(0, len(documents), BATCH)]
-    for batch in tracked(batches, "joining", len(batches), quiet=sys.stdout.isatty()):
+    for batch in progress(batches, "joining", len(batches), quiet=sys.stdout.isatty()):
         yield from engine.push(batch)
     yield from engine.flush()
 
 
 def _write_text(match: MatchFields) -> None:
     for line in match_text(match):
-        say(line)
+        echo(line)
 
 
 def _write_xml(match: MatchFields) -> None:
@@ -166,24 +168,24 @@ def _write_xml(match: MatchFields) -> None:
 
 
 def _write_jsonl(match: MatchFields) -> None:
-    say_json(row_of(match))
+    echo_json(row_of(match))
 
 
 WRITERS = {Format.TEXT: _write_text, Format.XML: _write_xml, Format.JSONL: _write_jsonl}
 
 
 def _report_refused(engine: Engine) -> int:
-    """Say which documents the engine refused, and return how many."""
+    """Print the documents that the engine rejected, and return their number."""
     rows = engine.sql('SELECT id, message, line, "column" FROM rejected').to_pylist()
     for row in rows:
         place = f" (line {row['line']}, column {row['column']})" if row["line"] else ""
-        complain(f"not read: {row['id']}: {row['message']}{place}")
+        warn(f"not read: {row['id']}: {row['message']}{place}")
     return len(rows)
 
 
 def _judge(documents: int, refused: int, *, strict: bool) -> None:
-    """End with exit code 1 if what could not be read makes the answer worthless."""
+    """Exit with code 1 without any document, or with `strict` if some were unreadable."""
     if refused or not documents:
-        complain(f"documents read: {documents}, not read: {refused}")
+        warn(f"documents read: {documents}, not read: {refused}")
     if not documents or (refused and strict):
         raise typer.Exit(1)

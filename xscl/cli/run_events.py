@@ -32,7 +32,7 @@ from xscl.cli.event_types import (
     time_column,
     typed,
 )
-from xscl.cli.output import Misuse, complain, one_line, say, say_json
+from xscl.cli.output import UsageError, echo, echo_json, one_line, warn
 from xscl.cli.query_argument import query_text, refuse_unknown_language
 from xscl.time_format import moment
 
@@ -41,7 +41,7 @@ LANGUAGE_NAMES = tuple(name for name in LANGUAGES if name != "air")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What `xscl run` was asked for."""
+    """The options of one call of `xscl run --language`."""
 
     language: str
     queries: Sequence[str]
@@ -54,7 +54,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The events of all inputs in order of time, and how many records could not be read."""
+    """The events of all inputs in order of time, and the number of unreadable records."""
 
     events: tuple[Event, ...]
     schemas: dict[str, Schema]
@@ -66,7 +66,7 @@ def run_events(asked: Asked, *, strict: bool, as_json: bool) -> None:
     """Run event queries over files and print their matches."""
     refuse_unknown_language(asked.language, LANGUAGE_NAMES)
     if asked.unit is not None and asked.unit not in UNITS:
-        raise Misuse(f"there is no unit {asked.unit}", hint=f"there are {', '.join(UNITS)}")
+        raise UsageError(f"there is no unit {asked.unit}", hint=f"there are {', '.join(UNITS)}")
     defined = _defined(asked.schema)
     found = _read(asked, defined)
     engine = _engine(asked, defined, found)
@@ -75,11 +75,11 @@ def run_events(asked: Asked, *, strict: bool, as_json: bool) -> None:
         _write(match, as_json=as_json)
     unread = found.unread + len(engine.rejected)
     for rejected in engine.rejected:
-        complain(f"not read: {rejected.event.stream}: {rejected.reason}")
+        warn(f"not read: {rejected.event.stream}: {rejected.reason}")
     if not matches:
-        complain(f"no match among {len(found.events)} events")
+        warn(f"no match among {len(found.events)} events")
     if unread or not found.events:
-        complain(f"events read: {len(found.events)}, not read: {unread}")
+        warn(f"events read: {len(found.events)}, not read: {unread}")
     if not found.events or (unread and strict):
         raise typer.Exit(1)
 
@@ -92,11 +92,11 @@ def _defined(path: Path | None) -> dict[str, Definition]:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise Misuse(f"the schema file {path} cannot be read: {reason}") from None
+        raise UsageError(f"the schema file {path} cannot be read: {reason}") from None
     try:
         found = definitions(text, SECOND)
     except QueryError as error:
-        complain(f"{path}: {error}")
+        warn(f"{path}: {error}")
         raise typer.Exit(2) from None
     return {one.name: one for one in found if one.kind == "source"}
 
@@ -111,10 +111,10 @@ def _engine(asked: Asked, defined: dict[str, Definition], found: Read) -> Engine
         for number, given in enumerate(asked.queries, 1):
             engine.register(f"q{number}", query_text(given), asked.language)
     except CepError as error:
-        complain(str(error))
+        warn(str(error))
         for name in found.nothing:
             hint = f"say what it has with --schema: SOURCE {name} (price float)"
-            complain(f"nothing is known of {name}: no event of it could be read", hint)
+            warn(f"nothing is known of {name}: no event of it could be read", hint)
         raise typer.Exit(2) from None
     return engine
 
@@ -123,7 +123,7 @@ def _engine(asked: Asked, defined: dict[str, Definition], found: Read) -> Engine
 
 
 def _read(asked: Asked, defined: dict[str, Definition]) -> Read:
-    """Return the events of all inputs; what cannot be read is reported and counted."""
+    """Return the events of all inputs; report and count the unreadable records."""
     by_stream: dict[str, list[Record]] = {name: [] for name in defined}
     unread = 0
     for stream, path in _inputs(asked, defined):
@@ -150,7 +150,7 @@ def _read(asked: Asked, defined: dict[str, Definition]) -> Read:
         doubtful = doubt(records, column) if asked.unit is None else None
         if doubtful is not None:
             hint = f"say --unit {', '.join(UNITS)}"
-            complain(f"the times of {stream} are taken as microseconds, but {doubtful}", hint)
+            warn(f"the times of {stream} are taken as microseconds, but {doubtful}", hint)
         for record in records:
             event = _event(stream, record, schemas[stream], column, unit)
             if isinstance(event, Unread):
@@ -167,28 +167,28 @@ def _inputs(asked: Asked, defined: dict[str, Definition]) -> Iterator[tuple[str,
     for text in asked.mapped:
         name, equals, path = text.partition("=")
         if not (name and equals and path):
-            raise Misuse(f"--stream {text!r} is not of the form NAME=PATH")
+            raise UsageError(f"--stream {text!r} is not of the form NAME=PATH")
         named.append(path)
         yield name, path
     others = [path for path in asked.inputs if path not in named]
     if not named and not others:
-        raise Misuse("there is nothing to read", hint="name files, or - for standard input")
+        raise UsageError("there is nothing to read", hint="name files, or - for standard input")
     for path in others:
         stem = as_name(Path(path).stem)
         if path == "-" or (defined and stem not in defined):
             if len(defined) != 1:
                 message = f"of which stream are the events of {path}?"
-                raise Misuse(message, hint=f"say it with --stream NAME={path}")
+                raise UsageError(message, hint=f"say it with --stream NAME={path}")
             stem = next(iter(defined))
         yield stem, path
 
 
 def _kept(one: Record | Unread, records: list[Record]) -> int:
-    """Keep a record, or report what is none; return how many could not be read."""
+    """Append a record, or report an unreadable one; return the number of the latter."""
     if isinstance(one, Record):
         records.append(one)
         return 0
-    complain(f"not read: {one.place}: {one.reason}", one.hint)
+    warn(f"not read: {one.place}: {one.reason}", one.hint)
     return 1
 
 
@@ -213,10 +213,10 @@ def _write(match: Match, *, as_json: bool) -> None:
     names = event.schema.names if event.schema else ()
     if as_json:
         values = dict(zip(names, event.values, strict=True))
-        say_json({"query": match.query, "t0": event.t0, "t1": event.t1, "values": values})
+        echo_json({"query": match.query, "t0": event.t0, "t1": event.t1, "values": values})
         return
     shown = zip(names, map(_shown, event.values), strict=True)
-    say(f"{moment(event.t1 or 0)}  {match.query}  {'  '.join(f'{n}={v}' for n, v in shown)}")
+    echo(f"{moment(event.t1 or 0)}  {match.query}  {'  '.join(f'{n}={v}' for n, v in shown)}")
 
 
 def _shown(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`xscl serve` and `xscl demo`: everything at work, until stopped."""
+"""`xscl serve` and `xscl demo`: the whole pipeline, until it is stopped."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from xscl.cli.options import (
     TrustedProxy,
     home,
 )
-from xscl.cli.output import complain, say, say_json
+from xscl.cli.output import echo, echo_json, warn
 from xscl.delivery.mail import mail_server
 from xscl.demo import demonstrate
 from xscl.extras import install_command, missing, require
@@ -135,7 +135,7 @@ def serve(
     if not once:
         require("service", "'xscl serve'")
     if workers is not None:
-        complain(
+        warn(
             "--workers has no effect since version 0.1.0",
             hint="remove it, XSCL_WORKERS and the key workers in xscl.toml; Spark uses more cores",
         )
@@ -154,12 +154,12 @@ def serve(
     service = Service(
         *(home(data), serving, printer),
         on_skipped=printer.skipped,
-        on_listening=lambda address: complain(
+        on_listening=lambda address: warn(
             f"the page is at {address}/, the API at {address}/v1, described at /docs"
             + ("; Spark is starting, documents wait in the spool until then" if spark else "")
         ),
         on_consuming=lambda seconds: (
-            complain(f"Spark has started in {seconds:.0f} s") if spark else None
+            warn(f"Spark has started in {seconds:.0f} s") if spark else None
         ),
     )
     log = nullcontext() if log_format is None else logging_to(sys.stderr, log_format)
@@ -172,9 +172,9 @@ def serve(
         if once:
             service.run_once()
             return
-        complain(f"serving from {data} ({'with' if spark else 'without'} Spark); Ctrl-C stops")
+        warn(f"serving from {data} ({'with' if spark else 'without'} Spark); Ctrl-C stops")
         service.run()
-    complain("stopped")
+    warn("stopped")
 
 
 def _listening(
@@ -185,7 +185,7 @@ def _listening(
     connections: int,
     fetching: Fetching,
 ) -> Settings:
-    """Return how the service listens."""
+    """Return the settings of the HTTP server."""
     # Of the extra `service`, which `--once` does without.
     from xscl.service.installation import Settings
 
@@ -200,7 +200,7 @@ def _listening(
 
 
 def _uses_spark(no_spark: bool, master: str | None) -> bool:
-    """Return whether documents are consumed on Spark; without it they are consumed here.
+    """Choose between Spark and the direct consumer of this process; True for Spark.
 
     Raises MissingExtra if a Spark master is named and Spark is not installed.
     """
@@ -210,7 +210,7 @@ def _uses_spark(no_spark: bool, master: str | None) -> bool:
         return True
     if master is not None:
         require("spark", "--master")
-    complain(
+    warn(
         "Spark is not installed: documents are consumed in this process, as with --no-spark"
         f" ({install_command('spark')} adds it)"
     )
@@ -238,10 +238,10 @@ def demo(
     with tempfile.TemporaryDirectory(prefix="xscl-demo-", ignore_cleanup_errors=True) as temporary:
         place = home(data or Path(temporary) / "data")
         printer = MatchPrinter(as_json=as_json, history=False)
-        found = demonstrate(place, printer, spark=spark, once=once, tell=complain)
+        found = demonstrate(place, printer, spark=spark, once=once, tell=warn)
     if as_json:
-        say_json({"status": found.as_dict()})
+        echo_json({"status": found.as_dict()})
         return
-    say()
+    echo()
     for line in found.lines():
-        say(line)
+        echo(line)

@@ -31,8 +31,8 @@ def opened(
 ) -> Iterator[Service]:
     """Yield the service at `url`, else the one that serves `data`, else `data` in this process.
 
-    With `create` the data directory is made if it is not there.  `command` is what other processes
-    are told of who holds it.  Raises HomeError, Unreachable.
+    With `create` the data directory is made if it is not there.  `command` is the name of
+    the holder in the lock.  Raises HomeError, Unreachable.
     """
     client = client_of(data, url, token)
     if client is not None:

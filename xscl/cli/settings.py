@@ -24,7 +24,7 @@ from typer.core import TyperGroup, TyperOption
 
 from xscl.cli.commands import Deferred
 from xscl.cli.options import DATA
-from xscl.cli.output import Misuse
+from xscl.cli.output import UsageError
 
 NAME = "xscl.toml"
 
@@ -53,7 +53,7 @@ class Config:
 
 
 def config(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Config:
-    """Return the first settings file; raises Misuse for unknown keys and wrong types."""
+    """Return the first settings file; raises UsageError for unknown keys and wrong types."""
     for folder in _folders(arguments, environ):
         file = folder / NAME
         if file.is_file():
@@ -64,7 +64,7 @@ def config(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) ->
 def defaults(
     found: Config, arguments: Sequence[str], group: TyperGroup, environ: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Return the defaults of the command that the arguments name, as a context has them."""
+    """Return the settings as a `default_map` of the command that the arguments name."""
     values = {name.replace("-", "_"): value for name, value in found.values.items()}
     token = environ.get("XSCL_TOKEN_FILE") or values.pop("token_file", None)
     if token is not None:
@@ -77,7 +77,7 @@ def defaults(
 
 
 def _of(command: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those values that are options of a command, for a group by command."""
+    """Return the values that are options of a command; of a group, by command."""
     if isinstance(command, TyperGroup):
         return {name: _of(one, values) for name, one in command.commands.items()}
     options = {one.name for one in command.params if isinstance(one, TyperOption)}
@@ -85,7 +85,7 @@ def _of(command: Any, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _folders(arguments: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
-    """Return where a file may be, in the order in which they are looked at."""
+    """Return the folders of settings files, in order of precedence."""
     data = environ.get("XSCL_DATA") or str(DATA)
     for place, one in enumerate(arguments):
         if one == "--data" and place + 1 < len(arguments):
@@ -100,20 +100,20 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         values = tomllib.loads(file.read_text("utf-8"))
     except OSError as error:
-        raise Misuse(f"{file} cannot be read: {error.strerror}") from None
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise Misuse(f"{file} is not UTF-8 text") from None
+        raise UsageError(f"{file} is not UTF-8 text") from None
     except tomllib.TOMLDecodeError as error:
-        raise Misuse(f"{file}: {error}", hint='a line is: name = "value"') from None
+        raise UsageError(f"{file}: {error}", hint='a line is: name = "value"') from None
     for name, value in values.items():
         if name not in _KEYS:
             near = get_close_matches(name, _KEYS, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(_KEYS)}"
-            raise Misuse(f"{file}: there is no setting {name!r}", hint=hint)
+            raise UsageError(f"{file}: there is no setting {name!r}", hint=hint)
         kind = _KEYS[name]
         texts = value if isinstance(value, list) else ()
         if type(value) is not kind or not all(isinstance(one, str) for one in texts):
-            raise Misuse(f"{file}: {name} is not {_KINDS[kind]}: {value!r}")
+            raise UsageError(f"{file}: {name} is not {_KINDS[kind]}: {value!r}")
     return {
         name: str(file.parent / Path(value).expanduser()) if name in _PATHS else value
         for name, value in values.items()

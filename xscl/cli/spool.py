@@ -1,4 +1,4 @@
-"""`xscl spool skip`: going on without segments of the spool that are lost or damaged."""
+"""`xscl spool skip`: give up segments of the spool that are lost or damaged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import typer
 
 from feeds.spool import Spool
 from xscl.cli.options import DATA, Data, Json, home
-from xscl.cli.output import Misuse, say, say_json
+from xscl.cli.output import UsageError, echo, echo_json
 
 app = typer.Typer(
     help="The queue of documents that were taken and not consumed yet.",
@@ -43,14 +43,14 @@ def skip(
     """
     found = re.fullmatch(r"([0-9]{1,12})(?:-([0-9]{1,12}))?", numbers)
     if found is None:
-        raise Misuse(f"{numbers!r} names no segments", hint="write 17, or 17-20")
+        raise UsageError(f"{numbers!r} names no segments", hint="write 17, or 17-20")
     first, last = int(found[1]), int(found[2] or found[1])
     at = home(data)
     at.expect()
     with at.hold("spool skip"), Spool(at.spool) as opened:
         opened.skip(first, last)
     if as_json:
-        say_json({"first": first, "last": last})
+        echo_json({"first": first, "last": last})
         return
     what = f"segment {first}" if first == last else f"segments {first} to {last}"
-    say(f"gave up {what}: the next 'xscl serve' goes on without the documents in it")
+    echo(f"gave up {what}: the next 'xscl serve' goes on without the documents in it")

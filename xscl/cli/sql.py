@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import typer
 
 from xscl.cli.options import DATA, Data, Json, Token, Url
-from xscl.cli.output import Misuse, clean, table
+from xscl.cli.output import UsageError, clean, table
 from xscl.cli.query_argument import query_text
 from xscl.cli.service import Service, opened
 from xscl.errors import SqlError
@@ -28,7 +28,7 @@ _OFTEN = ("documents", "subscriptions", "watermarks", "late", "rejected", "R_doc
 
 
 class Format(StrEnum):
-    """How a table is written."""
+    """Output format of a table."""
 
     TABLE = "table"
     CSV = "csv"
@@ -87,7 +87,7 @@ def _write_answer(answer: pa.Table, form: Format, output: Path | None) -> None:
     """Write an answer to a file, or to standard output."""
     if output is None:
         if form is Format.PARQUET and sys.stdout.isatty():
-            raise Misuse("Parquet is nothing for a terminal", hint="use --output FILE")
+            raise UsageError("Parquet is nothing for a terminal", hint="use --output FILE")
         sys.stdout.flush()
         _write(answer, form, sys.stdout.buffer, show=sys.stdout.isatty())
         sys.stdout.buffer.flush()
@@ -96,7 +96,7 @@ def _write_answer(answer: pa.Table, form: Format, output: Path | None) -> None:
         with open(output, "wb") as file:
             _write(answer, form, file)
     except OSError as error:
-        raise Misuse(f"{output} cannot be written: {error.strerror}") from None
+        raise UsageError(f"{output} cannot be written: {error.strerror}") from None
 
 
 def _write(answer: pa.Table, form: Format, file: BinaryIO, *, show: bool = False) -> None:
@@ -154,7 +154,7 @@ def _text(value: object) -> str:
 
 
 def _value(value: object) -> object:
-    """Return a value that JSON has: bytes as text, numbers that are none as null."""
+    """Convert a value to one of JSON: bytes to text, NaN and infinities to null."""
     match value:
         case None | bool() | int() | str():
             return value

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from xscl.cli.output import Misuse
+from xscl.cli.output import UsageError
 from xscl.errors import QueryError
 from xscl.language.constants import Shape, marks, split
 from xscl.language.windows import refuse_bare_windows
@@ -30,21 +30,21 @@ class ImportRow:
 
 
 def read_rows(file: Path) -> list[ImportRow]:
-    """Return the rows of a file, of standard input if it is `-`; raises Misuse with the row."""
+    """Return the rows of a file, of standard input if it is `-`; raises UsageError with the row."""
     try:
         given = sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
     except OSError as error:
-        raise Misuse(f"{file} cannot be read: {error.strerror}") from None
+        raise UsageError(f"{file} cannot be read: {error.strerror}") from None
     try:
         text = given.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise Misuse(f"{file} is not UTF-8 text: byte {error.start + 1} is wrong") from None
+        raise UsageError(f"{file} is not UTF-8 text: byte {error.start + 1} is wrong") from None
     is_csv = file.suffix == ".csv" if file.suffix else not text.lstrip().startswith("{")
     return list(_of_csv(text) if is_csv else _of_lines(text))
 
 
 def refuse_bare(text: str) -> None:
-    """Raise QueryError for a window without a unit; a shape of queries is read once."""
+    """Raise QueryError for a window without a unit; parse each shape of queries once."""
     cut = split(text)
     if cut is None or not _has_units(cut[0]):
         refuse_bare_windows(text)
@@ -66,7 +66,7 @@ def _of_csv(text: str) -> Iterator[ImportRow]:
     try:
         heading = reader.fieldnames or ()
         if not {"name", "query"} <= set(heading) or not set(heading) <= set(_COLUMNS):
-            raise Misuse(
+            raise UsageError(
                 "the first line of the list has to name its columns",
                 hint="they are name,query and, if you like, updates",
             )
@@ -101,8 +101,8 @@ def _row(number: int, name: object, query: object, updates: object) -> ImportRow
     return ImportRow(name, query, updates)
 
 
-def _wrong(number: int, reason: str) -> Misuse:
-    return Misuse(
+def _wrong(number: int, reason: str) -> UsageError:
+    return UsageError(
         f"row {number}: {reason}",
         hint='a row is {"name": "...", "query": "..."}, or name,query under a heading as CSV',
     )

@@ -12,7 +12,7 @@ import typer
 from xscl.cli.completion import subscriptions_like
 from xscl.cli.feed_rows import Row
 from xscl.cli.options import DATA, Data, Json, Token, Url
-from xscl.cli.output import Misuse, answer, complain, list_rows, one_line, say, say_json
+from xscl.cli.output import UsageError, answer, echo, echo_json, list_rows, one_line, warn
 from xscl.cli.query_argument import query_text, refuse_bare_duration, refuse_unknown_language
 from xscl.cli.service import Service, existing, opened
 from xscl.errors import XsclError
@@ -73,14 +73,14 @@ def subscribe(
         warnings += _mistyped(reads, service.streams())
         made = None if webhook is None else _add_webhook(service, name, webhook)
     for warning in warnings:
-        complain(warning)
+        warn(warning)
     if as_json:
-        say_json({"subscribed": name, "webhook": made})
+        echo_json({"subscribed": name, "webhook": made})
         return
-    say(f"subscribed {name!r}")
+    echo(f"subscribed {name!r}")
     if made is not None:
-        say(made["secret"])
-        complain("the secret signs what the webhook is sent: keep it, it is not shown again")
+        echo(made["secret"])
+        warn("the secret signs what the webhook is sent: keep it, it is not shown again")
 
 
 def unsubscribe(
@@ -128,11 +128,11 @@ def subscriptions(
     if not as_json:
         for one in found:
             if one["stopped"]:
-                say(f"{one['name']} {_stopped(one['stopped'])}")
+                echo(f"{one['name']} {_stopped(one['stopped'])}")
 
 
 def _stopped(stopped: Mapping[str, Any]) -> str:
-    """Return where a subscription was stopped by the bound of results, as a person reads it."""
+    """Return a line about the documents whose results exceeded the bound."""
     number = stopped["documents"]
     state = "incomplete, " if stopped["incomplete"] else ""
     documents = "1 document" if number == 1 else f"each of {number} documents"
@@ -143,12 +143,12 @@ _FIELDS = ("name", "query", "reads", "publishes", "template", "updates", "stoppe
 
 
 def _check_webhook(url: str | None) -> None:
-    """Raise Misuse for a text that is no address; a delivery finds out if it can be reached."""
+    """Raise UsageError for a text that is no HTTP address; it is not requested yet."""
     if url is None:
         return
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or not url.isprintable():
-        raise Misuse(f"{url!r} is no address of a webhook", hint="it begins with https://")
+        raise UsageError(f"{url!r} is no address of a webhook", hint="it begins with https://")
 
 
 def _add_webhook(service: Service, name: str, url: str) -> Row:

@@ -1,4 +1,4 @@
-"""`xscl token create`, `list`, `revoke`: who may use a service that listens beyond this machine."""
+"""`xscl token create`, `list`, `revoke`: tokens of the users of a service."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from xscl.cli.options import DATA, Data, Json, Token, Url
-from xscl.cli.output import answer, complain, list_rows
+from xscl.cli.output import answer, list_rows, warn
 from xscl.cli.service import opened
 from xscl.time_format import moment, ticks_of_time
 
@@ -39,7 +39,7 @@ def create(
     value = {name: made[name] for name in ("id", "user", "label", "token")}
     answer(value, [made["token"]], as_json=as_json)
     if not as_json:
-        complain(f"the token {made['id']} of {made['user']}: keep it, it is not shown again")
+        warn(f"the token {made['id']} of {made['user']}: keep it, it is not shown again")
 
 
 @app.command("list")
