@@ -9,15 +9,15 @@ from typing import Any
 from feeds import entries
 from feeds.entries import Channel, Enclosure, Entry
 from feeds.errors import MalformedDocument, NotAFeed
-from feeds.xmlparse import DEFAULT, Limits
+from feeds.xmlparse import DEFAULT
 
 _VERSION = "https://jsonfeed.org/version/"
 
 
-def read(body: bytes, url: str, limits: Limits = DEFAULT) -> Channel:
+def read(body: bytes, url: str) -> Channel:
     """The feed of a JSON text; raises `MalformedDocument` or `NotAFeed`."""
-    if len(body) > limits.bytes:
-        message = f"the feed has {len(body):,} bytes; the limit is {limits.bytes:,}"
+    if len(body) > DEFAULT.bytes:
+        message = f"the feed has {len(body):,} bytes; the limit is {DEFAULT.bytes:,}"
         raise MalformedDocument("xml_size", message)
     feed = _load(body)
     version = _text(feed.get("version")) if isinstance(feed, dict) else None

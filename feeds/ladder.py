@@ -36,7 +36,7 @@ from feeds.encoding import DECLARATION, is_ascii_compatible, wide_encoding
 from feeds.encoding import without_declared_encoding as undeclared
 from feeds.errors import MalformedDocument
 from feeds.namespaces import WELL_KNOWN
-from feeds.xmlparse import DEFAULT, Limits, parse, recover
+from feeds.xmlparse import parse, recover
 
 Repair: TypeAlias = Callable[[bytes, str | None], bytes]
 """From the body and the charset that HTTP named to a body with one kind of damage less."""
@@ -53,12 +53,12 @@ class Parsed:
     quality: str
 
 
-def climb(body: bytes, charset: str | None = None, limits: Limits = DEFAULT) -> Parsed:
+def climb(body: bytes, charset: str | None = None) -> Parsed:
     """The tree of the first rung that holds; raises the first rung's `MalformedDocument`."""
     try:
         if _is_utf8_all_the_same(body, charset):
-            return Parsed(parse(transcode(body, charset), limits), "transcoded")
-        return Parsed(parse(body, limits), "strict")
+            return Parsed(parse(transcode(body, charset)), "transcoded")
+        return Parsed(parse(body), "strict")
     except MalformedDocument as error:
         first = error
     for quality, repair in REPAIRS:
@@ -66,13 +66,13 @@ def climb(body: bytes, charset: str | None = None, limits: Limits = DEFAULT) -> 
             break
         body = repair(body, charset)
         try:
-            return Parsed(parse(body, limits), quality)
+            return Parsed(parse(body), quality)
         except MalformedDocument as error:
             if error.reason_code in _FINAL:
                 raise
     if first.reason_code in _FINAL or not _is_whole(body):
         raise first
-    return Parsed(recover(body, limits), "recovered")
+    return Parsed(recover(body), "recovered")
 
 
 # --- the repairs ---

@@ -10,7 +10,6 @@ CONTENT: Final = "http://purl.org/rss/1.0/modules/content/"
 DC: Final = "http://purl.org/dc/elements/1.1/"
 DCTERMS: Final = "http://purl.org/dc/terms/"
 RDF: Final = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
-RSS_10: Final = "http://purl.org/rss/1.0/"
 RSS_090: Final = (
     "http://my.netscape.com/rdf/simple/0.9/",
     "http://channel.netscape.com/rdf/simple/0.9/",

@@ -17,7 +17,7 @@ from lxml import etree
 from feeds.encoding import without_declared_encoding
 from feeds.errors import MalformedDocument, NotAList
 from feeds.ladder import FORBIDDEN, climb
-from feeds.xmlparse import DEFAULT, Limits
+from feeds.xmlparse import DEFAULT
 
 MAX_OUTLINES = 100_000
 """A longer list is refused whole: half a list would look like all of it."""
@@ -39,16 +39,16 @@ class Outline:
     tags: tuple[str, ...] = ()
 
 
-def read_list(body: bytes, limits: Limits = DEFAULT) -> tuple[Outline, ...]:
+def read_list(body: bytes) -> tuple[Outline, ...]:
     """The feeds of an OPML document or of a text with one address a line, in order.
 
     Raises `MalformedDocument` or `NotAList`.  Damaged OPML is mended as feeds are.
     """
     if body.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-        return _bounded(_outlines(climb(body, None, limits).root))
+        return _bounded(_outlines(climb(body).root))
     if b"\0" in body[:1000]:
-        return _bounded(_outlines(climb(body, None, limits).root))  # UTF-16, or no text at all
-    return _bounded(_lines(body, limits))
+        return _bounded(_outlines(climb(body).root))  # UTF-16, or no text at all
+    return _bounded(_lines(body))
 
 
 def _bounded(found: Iterable[Outline]) -> tuple[Outline, ...]:
@@ -60,10 +60,10 @@ def _bounded(found: Iterable[Outline]) -> tuple[Outline, ...]:
     return tuple(outlines)
 
 
-def _lines(body: bytes, limits: Limits) -> Iterator[Outline]:
+def _lines(body: bytes) -> Iterator[Outline]:
     """The feeds of a plain list; blank lines and lines that begin with # are passed over."""
-    if len(body) > limits.bytes:
-        message = f"the list has {len(body):,} bytes; the limit is {limits.bytes:,}"
+    if len(body) > DEFAULT.bytes:
+        message = f"the list has {len(body):,} bytes; the limit is {DEFAULT.bytes:,}"
         raise MalformedDocument("xml_size", message)
     text = without_declared_encoding(body.decode("utf-8-sig", "replace"))
     lines = [line.strip() for line in text.splitlines()]

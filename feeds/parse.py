@@ -22,7 +22,6 @@ from feeds.errors import MalformedDocument, NotAFeed
 from feeds.identity import content_id
 from feeds.items import Item, make_items
 from feeds.ladder import FORBIDDEN, climb
-from feeds.xmlparse import DEFAULT, Limits
 
 MAX_ITEMS = 10_000
 """Of a longer feed the first items are taken; feeds begin with the newest."""
@@ -62,7 +61,6 @@ def parse_feed(
     url: str = "",
     content_type: str | None = None,
     seen_at: int,
-    limits: Limits = DEFAULT,
 ) -> ParsedFeed:
     """The feed in the bytes; raises `MalformedDocument` or `NotAFeed` and nothing else.
 
@@ -70,7 +68,7 @@ def parse_feed(
     header, of which the charset counts; `seen_at` the time of the poll.
     """
     url = _without_credentials(url)
-    channel, quality = _read(body, url, _charset(content_type), limits)
+    channel, quality = _read(body, url, _charset(content_type))
     omitted = max(0, len(channel.entries) - MAX_ITEMS)
     channel = replace(channel, entries=channel.entries[:MAX_ITEMS])
     named = (channel.self_url, channel.site_url, url)
@@ -90,11 +88,11 @@ def parse_feed(
     )
 
 
-def _read(body: bytes, url: str, charset: str | None, limits: Limits) -> tuple[Channel, str]:
+def _read(body: bytes, url: str, charset: str | None) -> tuple[Channel, str]:
     """The channel and the quality of the reading."""
     if body[:100].removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
-        return jsonfeed.read(body, url, limits), "strict"
-    parsed = climb(body, charset, limits)
+        return jsonfeed.read(body, url), "strict"
+    parsed = climb(body, charset)
     channel = rss.read(parsed.root, url) or atom.read(parsed.root, url)
     if channel is not None:
         return channel, parsed.quality

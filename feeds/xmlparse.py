@@ -110,20 +110,20 @@ def parse(xml: bytes, limits: Limits = DEFAULT) -> etree._Element:
         raise _malformed(error) from None
 
 
-def recover(xml: bytes, limits: Limits = DEFAULT) -> etree._Element:
+def recover(xml: bytes) -> etree._Element:
     """The root element of whatever libxml2 makes of a damaged document.
 
     It may lack text and elements: the caller marks what it made of it.  The
     limits and the ban on entities hold all the same.
     """
-    xml = _prepare(xml, limits)
+    xml = _prepare(xml, DEFAULT)
     parser = _parsers.lenient
     try:
-        if _may_exceed(xml, limits):
-            _count(xml, limits, recover=True)
+        if _may_exceed(xml, DEFAULT):
+            _count(xml, DEFAULT, recover=True)
         root = etree.fromstring(xml, parser)
         if root is not None:
-            _check_nesting(root, xml, limits)
+            _check_nesting(root, xml, DEFAULT)
     except etree.XMLSyntaxError as error:
         raise _malformed(error) from None
     for entry in parser.error_log:

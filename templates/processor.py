@@ -39,7 +39,7 @@ from templates.registry import Registry, r_t
 from templates.relations import BINDINGS, INFINITE, TIMES, VALUES, Witnesses
 from templates.result_bound import RESULTS, Cut, bounded
 from templates.valuejoins import Dense, HeavyBatch, Pass, times_of
-from templates.values import Hash, Values, keys_of
+from templates.values import Values
 from templates.viewcache import ViewCache
 from templates.views import BACKWARD, FORWARD, JOINS, Views
 
@@ -95,7 +95,6 @@ class Processor:
         registry: Registry,
         *,
         views: bool = True,
-        hashed: Hash = keys_of,
         budget: int | None = None,
         lender: Lender | None = None,
         most: int = RESULTS,
@@ -109,7 +108,7 @@ class Processor:
         self.lender = Lender(connection) if lender is None else lender
         self._registry = registry
         self._views = views
-        self._values = Values(connection, self.lender, hashed)
+        self._values = Values(connection, self.lender)
         self._made: dict[str, list[Columns]] = {}  # R_vj of the last push
         self._loaded: ViewCache | None = None
         self._leaving: Leaving | None = None  # made when it is next asked for

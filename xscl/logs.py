@@ -111,7 +111,7 @@ def _moment(seconds: float) -> str:
 
 
 @contextmanager
-def logging_to(stream: TextIO, form: LogFormat, level: int = logging.INFO) -> Iterator[None]:
+def logging_to(stream: TextIO, form: LogFormat) -> Iterator[None]:
     """Write events to a stream while the block runs, in place of whoever was told before."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(OneLine(form))
@@ -120,7 +120,7 @@ def logging_to(stream: TextIO, form: LogFormat, level: int = logging.INFO) -> It
         logger = logging.getLogger(name)
         before[name] = logger.handlers, logger.level, logger.propagate
         logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(level)
+        logger.setLevel(logging.INFO)
     try:
         yield
     finally:

@@ -395,10 +395,10 @@ class Store:
         (values,) = self.fetch(f"SELECT {', '.join(names)} FROM state.progress")
         return tuple(map(int, values))
 
-    def meta(self, key: str, default: int = 0) -> int:
-        """Return a number that is kept by name."""
+    def meta(self, key: str) -> int:
+        """Return a number that is kept by name, 0 if there is none."""
         rows = self.fetch("SELECT value FROM state.meta WHERE key = ?", [key])
-        return int(rows[0][0]) if rows else default
+        return int(rows[0][0]) if rows else 0
 
     # -- Errors ----------------------------------------------------------------------------
 

@@ -191,11 +191,11 @@ class Endpoints:
                 self._changed.add(id)
             return changed
 
-    def rotate(self, id: str, *, secret: str | None = None) -> str:
+    def rotate(self, id: str) -> str:
         """Replace the secret of an endpoint: the old one signs beside it for a day."""
         with self._mutex:
             kept = self._secrets.of(_key(id))
-            new = secret or new_secret()
+            new = new_secret()
             old = {"old": kept["secret"], "until": ticks() + OVERLAP} if "secret" in kept else {}
             self._secrets.change({_key(id): {"url": kept.get("url", ""), "secret": new, **old}})
             return new

@@ -49,20 +49,18 @@ def following(
     return Read(tuple(messages_of(whole, grouped=grouped)), end)
 
 
-def latest(
-    pages: Pages, subscription: str, count: int, *, before: int | None = None, grouped: bool = True
-) -> Latest:
+def latest(pages: Pages, subscription: str, count: int, *, before: int | None = None) -> Latest:
     """Return the latest messages of a subscription, those before a position."""
     limit = count * 2
     while True:
         page = pages.of(subscription, before=before, limit=limit, newest_first=True)
         matches = page.matches[::-1]
-        if grouped and page.more:
+        if page.more:
             oldest = documents_of(matches[0])
             cut = (at for at, match in enumerate(matches) if documents_of(match) != oldest)
             matches = matches[next(cut, len(matches)) :]
         if matches or not page.matches:
             break
         limit *= 4
-    made = list(messages_of(matches, grouped=grouped))[::-1]
+    made = list(messages_of(matches, grouped=True))[::-1]
     return Latest(tuple(made[:count]), page.more or len(made) > count, page.clock)

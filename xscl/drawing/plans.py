@@ -41,13 +41,13 @@ def draw_plan(graph: PlanGraph) -> Picture:
     return Picture(title, width, height, tuple(elements))
 
 
-def largest(graph: PlanGraph, most: int = MOST) -> PlanGraph:
+def largest(graph: PlanGraph) -> PlanGraph:
     """Return the part of a plan whose nodes have the most operators, streams by their readers."""
-    if len(graph.nodes) <= most:
+    if len(graph.nodes) <= MOST:
         return graph
     readers = Counter(source for source, _ in graph.edges)
     ranked = sorted(graph.nodes, key=lambda node: -(node.operators + readers[node.name]))
-    kept = {node.name for node in ranked[:most]}
+    kept = {node.name for node in ranked[:MOST]}
     return PlanGraph(
         tuple(node for node in graph.nodes if node.name in kept),
         tuple(edge for edge in graph.edges if kept.issuperset(edge)),

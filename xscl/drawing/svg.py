@@ -67,9 +67,7 @@ class Picture:
         return etree.tostring(root, encoding="unicode")
 
 
-def element(
-    name: str, content: str = "", children: Sequence[etree._Element] = (), **attributes: object
-) -> etree._Element:
+def element(name: str, content: str = "", **attributes: object) -> etree._Element:
     """Return an element; `class_` is its class, numbers are written short."""
     made = etree.Element(f"{{{NAMESPACE}}}{name}")
     for key, value in attributes.items():
@@ -77,7 +75,6 @@ def element(
         made.set(key.rstrip("_").replace("_", "-"), written)
     if content:
         made.text = printable(content)
-    made.extend(children)
     return made
 
 

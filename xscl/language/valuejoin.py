@@ -43,8 +43,6 @@ from xscl.language.syntax import (
 )
 
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-HERE = VariablePath("")
-"""The node above a derived one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import hmac
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.waiting import eventually as eventually  # for the tests of deliverie
 from xscl.delivery.deliveries import Pace
 from xscl.delivery.mail import MailServer
 from xscl.delivery.outbox import Outbox, Ways
+from xscl.delivery.signature import sign
 from xscl.delivery.webhook import Posting
 from xscl.secrets import Secrets
 
@@ -200,3 +202,27 @@ def sending(
             yield Sending(engine, outbox)
         finally:
             outbox.close()
+
+
+TOLERANCE = 300
+"""Seconds between the clocks of sender and receiver, at most."""
+
+
+class NotSigned(Exception):
+    """A message that was not signed with the secret, or not now."""
+
+
+def verify(secret: str, headers: Mapping[str, str], body: bytes, now: float) -> None:
+    """Raise NotSigned unless a message was signed with the secret, now; names in lower case."""
+    try:
+        id, given = headers["webhook-id"], headers["webhook-signature"]
+        timestamp = int(headers["webhook-timestamp"])
+    except (KeyError, ValueError):
+        raise NotSigned("the headers of the scheme are not there") from None
+    if abs(now - timestamp) > TOLERANCE:
+        raise NotSigned("the message is too old, or from the future")
+    wanted = sign(secret, id, timestamp, body).encode()
+    # every one is compared, so that the time does not tell which one agrees
+    found = [hmac.compare_digest(wanted, one.encode("utf-8", "replace")) for one in given.split()]
+    if not any(found):
+        raise NotSigned("no signature is right")

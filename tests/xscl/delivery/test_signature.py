@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from xscl.delivery.signature import NotSigned, headers, is_secret, new_secret, sign, verify
+from tests.xscl.delivery.receiver import NotSigned, verify
+from xscl.delivery.signature import headers, is_secret, new_secret, sign
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 ID, AT, BODY = "msg_p5jXN8AQM9LWM0D4loKWxJek", 1_614_265_330, b'{"test": 2432232314}'

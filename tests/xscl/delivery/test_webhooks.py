@@ -21,6 +21,7 @@ from tests.xscl.delivery.receiver import (
     QUICK,
     Does,
     Got,
+    NotSigned,
     Receiver,
     Sending,
     eventually,
@@ -28,13 +29,14 @@ from tests.xscl.delivery.receiver import (
     receiving,
     sending,
     status,
+    verify,
 )
 from xscl.arrival_clock import DAY, ArrivalClock
 from xscl.delivery.endpoint import Endpoint, Failed, Hidden, Webhook
 from xscl.delivery.endpoints import Endpoints
 from xscl.delivery.message import Message
 from xscl.delivery.places import SAME_HOST
-from xscl.delivery.signature import NotSigned, new_secret, verify
+from xscl.delivery.signature import new_secret
 from xscl.delivery.webhook import Posting, WebhookSender
 from xscl.followed import ticks
 from xscl.secrets import Secrets

@@ -12,11 +12,10 @@ import httpx
 import pytest
 
 from tests.waiting import PATIENCE
-from tests.xscl.delivery.receiver import Receiver, receiving, status
+from tests.xscl.delivery.receiver import Receiver, receiving, status, verify
 from tests.xscl.service.conftest import Running, eventually, serving, token_of
 from tests.xscl.service.test_events import kept, send, subscribed
 from xscl.delivery.mail import MailServer
-from xscl.delivery.signature import verify
 from xscl.engine import Engine
 from xscl.following import Fetching
 from xscl.home import Home
