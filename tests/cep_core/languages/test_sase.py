@@ -258,6 +258,13 @@ def test_partition_contiguity_lets_other_partitions_between() -> None:
     assert run(text.format("skip_till_any_match"), *events) == [(1.0, 3.0), (1.0, 4.0)]
 
 
+def test_a_condition_on_one_event_does_not_make_others_contiguous() -> None:
+    text = "EVENT SEQ(A a, A b) WHERE {}(a, b) {{a.v > 4 AND b.v > 4}} RETURN a.v, b.v AS x"
+    events = [("A", 1, (1, 5.0)), ("A", 2, (1, 1.0)), ("A", 3, (1, 7.0))]
+    assert run(text.format("strict_contiguity"), *events) == []
+    assert run(text.format("skip_till_next_match"), *events) == [(5.0, 7.0)]
+
+
 def test_what_is_negated_breaks_contiguity() -> None:
     text = "EVENT SEQ(A a, !D d, B b) WHERE strict_contiguity(a, b) {d.w = 1}"
     assert run(text, ("A", 1, (1, 1.0)), ("B", 3, (1, 3.0))) == [(1, 1.0, 1, 3.0)]

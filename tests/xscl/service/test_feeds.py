@@ -79,6 +79,10 @@ def test_two_users_follow_one_address_apart(fed: tuple[Running, str]) -> None:
             public = ok(operator.post("/v1/try", json={"query": "feeds//item->i"}))["matches"]
             assert len(seen) == len(public)
             assert not any("harbour" in str(match) for match in seen)
+            (item, *_) = tried["matches"][0]["documents"]
+            asked = {"query": "feeds//item->i", "documents": [item]}
+            assert ok(alice.post("/v1/why", json=asked))
+            assert code(carol.post("/v1/why", json=asked))[1] == "unknown_document"
 
 
 @pytest.mark.parametrize(
