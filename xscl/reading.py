@@ -142,6 +142,11 @@ class Queries:
         """How many bytes of the join state are in memory."""
         return self._state.processor.bytes_in_memory
 
+    @property
+    def result_rows(self) -> dict[str, int]:
+        """How many rows of R_out each evaluator of templates' queries has made."""
+        return self._state.processor.result_rows
+
     def state_by_window(self, store: Store) -> list[tuple[int | None, int, int, int]]:
         """Return how much is kept how long, in ticks; None: for ever, or until it is matched.
 

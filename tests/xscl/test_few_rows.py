@@ -1,4 +1,4 @@
-"""What joining in memory must not do: differ from the database, or make more rows than it."""
+"""Small batches in memory: they differ from DuckDB in nothing, and make no more rows than it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import xscl
-from templates import columns
+from templates import columns, queries
 from templates.columns import Column, Index
+from templates.processor import SMALL_BATCH
 from tests.joining import in_database
 
 LEFT = "S//a->x[./g->g][./c->z[./e->y][./f->h]]"
@@ -82,3 +83,38 @@ def test_documents_that_share_much_stop_no_push() -> None:
             ]
             found = engine.push(documents)
         assert len(found) == 200
+
+
+PAIRS = (
+    "S//i[./k->k] FOLLOWED BY{k = k2, INF} S//i[./k->k2]",
+    "S//i[./k->k][./u->u] JOIN{k = k2 AND u = u2, INF} S//i[./k->k2][./u->u2]",
+    "S//i[./k->k]",
+)
+
+
+def pushed(*batches: int) -> tuple[list[str], dict[str, int]]:
+    """Return the ids of matches of batches of some sizes, and the rows of each evaluator."""
+    with xscl.Engine() as engine:
+        engine.subscribe_many((f"q{n}", query) for n, query in enumerate(PAIRS))
+        found, number = [], 0
+        for size in batches:
+            batch = [
+                document("S", n, f"<i><k>{n // 2}</k><u>{n // 4}</u></i>")
+                for n in range(number, number + size)
+            ]
+            number += size
+            found += [match.id for match in engine.push(batch)]
+        return sorted(found), engine.host.queries.result_rows
+
+
+@pytest.mark.parametrize("most", [1, queries.MOST_PLANNED])
+def test_batches_above_the_threshold_are_evaluated_by_duckdb(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queries, "MOST_PLANNED", most)
+    large = SMALL_BATCH + 1
+    ids, rows = pushed(large, large)
+    assert rows == {"duckdb": len(ids), "smallbatch": 0}
+    by_one, rows = pushed(*[SMALL_BATCH] * 2, 2)
+    assert rows == {"duckdb": 0, "smallbatch": len(by_one)}
+    assert by_one == ids

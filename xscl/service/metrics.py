@@ -107,6 +107,11 @@ class _Figures(Collector):
             ("pushed_matches", pace.matches, "Matches that were found since the start"),
         ):
             yield CounterMetricFamily(f"xscl_{name}", what, value=value)
+        what = "Rows of joins' results, by what evaluated the conjunctive query"
+        rows = CounterMetricFamily("xscl_result_rows", what, labels=["evaluator"])
+        for evaluator, count in self._engine.host.queries.result_rows.items():
+            rows.add_metric([evaluator], count)
+        yield rows
         what = "Bytes of the state that joins meet in memory"
         yield GaugeMetricFamily(
             "xscl_kept_bytes", what, value=float(self._engine.host.queries.kept_bytes)

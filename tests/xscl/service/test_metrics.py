@@ -45,6 +45,8 @@ def test_figures_follow_what_happens(operator: httpx.Client, alice: httpx.Client
         return after[name, labels] - before.get((name, labels), 0)
 
     assert gained("xscl_pushed_matches_total") == 2
+    assert gained("xscl_result_rows_total", "smallbatch") == 1
+    assert after["xscl_result_rows_total", "duckdb"] == 0
     assert gained("xscl_requests_total", "POST,/v1/documents/{stream},202") == 2
     assert gained("xscl_requests_total", "POST,/v1/documents/{stream},422") == 1
     assert gained("xscl_requests_total", "GET,/v1/subscriptions/{name},404") == 1
