@@ -54,7 +54,9 @@ class Cuts:
         self._documents = documents
         self._bound = bound
         self._ids: dict[int, dict[int, str]] = {}  # by row of R_T: documents, the latest last
-        self._ranks: defaultdict[int, set[int]] = defaultdict(set)  # in this push: rows by rank
+        self.pending: defaultdict[int, set[int]] = defaultdict(
+            set
+        )  # of this push: rows of R_T by rank
         self._stored = store.has("cut")
         if self._stored:
             for qid, doc, name in store.fetch(f"SELECT qid, doc, id FROM {_TABLE} ORDER BY doc"):
@@ -63,20 +65,20 @@ class Cuts:
     def note(self, cuts: Iterable[Cut]) -> None:
         """Note what stage 2 has cut of the batch that is being joined."""
         for cut in cuts:
-            self._ranks[cut.rank].add(cut.qid)
+            self.pending[cut.rank].add(cut.qid)
 
     def has(self, rank: int, qids: frozenset[int]) -> bool:
         """Return whether one of some joins was cut at the document of a rank, in this push."""
-        return rank in self._ranks and not qids.isdisjoint(self._ranks[rank])
+        return rank in self.pending and not qids.isdisjoint(self.pending[rank])
 
     def has_rank(self, rank: int) -> bool:
         """Return whether some join was cut at the document of a rank, in this push."""
-        return rank in self._ranks
+        return rank in self.pending
 
     def adopt(self, qid: int, documents: Mapping[int, str]) -> None:
         """Record documents that a trial has found to be cut, by their numbers here."""
         for doc in documents:
-            self._ranks[doc * LEVELS].add(qid)
+            self.pending[doc * LEVELS].add(qid)
 
     def ids_of(self, qids: Iterable[int]) -> set[str]:
         """Return the ids of the documents that were cut of some rows of R_T."""
@@ -84,13 +86,11 @@ class Cuts:
 
     def save(self) -> None:
         """Write what is new, and end the push."""
-        if not self._ranks:
-            return
         # What is derived has the rank of its newest document.
         found = sorted(
-            {(rank // LEVELS, qid) for rank, qids in self._ranks.items() for qid in qids}
+            {(rank // LEVELS, qid) for rank, qids in self.pending.items() for qid in qids}
         )
-        self._ranks.clear()
+        self.pending.clear()
         stored = self._documents({doc for doc, _ in found})
         new = [
             (qid, doc, stored[doc].id if doc in stored else "")

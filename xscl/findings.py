@@ -77,7 +77,7 @@ class Findings:
 
     def _sorted(self, found: pa.Table) -> pa.Table:
         """Return results by their documents, so that those of the same ones are together."""
-        if not self._leaves:
+        if not self._leaves.streams:
             order = [("doc2", "ascending"), ("doc1", "ascending"), ("qid", "ascending")]
             return found.sort_by(order)
         ones, others = found["doc1"].to_pylist(), found["doc2"].to_pylist()

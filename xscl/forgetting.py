@@ -81,7 +81,7 @@ class Forgetting:
         self._composites = composites
         self._plan = plan
         self._waiting = waiting
-        self.told = recorded(store)
+        self._set(recorded(store))
         *horizons, self._forgotten, self._bytes = store.numbers(
             "texts_from", "matches_from", "documents_from", "documents_forgotten", "text_bytes"
         )
@@ -94,10 +94,10 @@ class Forgetting:
         self._arrived = 0  # documents since then
         self._pushes = 0
 
-    @property
-    def retention(self) -> Retention:
-        """For how long things are kept."""
-        return _USUAL if self.told is None else self.told
+    def _set(self, told: Retention | None) -> None:
+        self.told = told
+        self._retention = _USUAL if told is None else told
+        self._everything = self._retention.everything
 
     @property
     def oldest(self) -> int:
@@ -107,7 +107,7 @@ class Forgetting:
     def retain(self, retention: Retention) -> None:
         """Keep things for so long from now on; the next push acts on it."""
         record(self._store, retention)
-        self.told = retention
+        self._set(retention)
         for horizon in (self._texts, self._matches, self._identities):
             horizon.looked = -INFINITE
 
@@ -128,7 +128,7 @@ class Forgetting:
         docs = [doc for batch in accepted for doc in batch.docs.tolist()]
         texts = [xml for batch in accepted for xml in batch.xml]
         self._arrived += len(docs)
-        if not self.retention.everything:
+        if not self._everything:
             wanted = [doc in needed for doc in docs]
             docs, texts = list(compress(docs, wanted)), list(compress(texts, wanted))
         self._bytes += self._documents.keep_texts(docs, texts)
@@ -140,7 +140,7 @@ class Forgetting:
         next one.  `freed` says that join state was dropped, or that operators over time may have
         let go of something.
         """
-        clock, retention = self._documents.clock, self.retention
+        clock, retention = self._documents.clock, self._retention
         if self._matches.due(clock, retention.matches):
             freed = self._forget_results(clock, position) or freed
         if self._texts_have_aged(clock) or (freed and self._pays()):
@@ -165,7 +165,7 @@ class Forgetting:
         deleted = self._store.fetch(
             f"DELETE FROM state.text WHERE doc < ? AND doc NOT IN ({_REFERRED})"
             " RETURNING octet_length(xml)",
-            [self._texts.first if self.retention.everything else INFINITE],
+            [self._texts.first if self._everything else INFINITE],
         )
         self._bytes -= sum(size for (size,) in deleted)
         ((texts, results),) = self._store.fetch(
@@ -197,8 +197,8 @@ class Forgetting:
 
     def _texts_have_aged(self, clock: int) -> bool:
         """Move the horizon of texts; whether some may have to leave."""
-        age = self.retention.history
-        if not self.retention.everything:
+        age = self._retention.history
+        if not self._everything:
             again, self._texts.looked = self._texts.looked == -INFINITE, clock
             self._texts.first = self._documents.next
             return again
@@ -208,8 +208,8 @@ class Forgetting:
 
     def _are_too_many_bytes(self) -> bool:
         """Whether texts have to leave that are young enough; not before it pays."""
-        most = self.retention.text_bytes
-        if most is None or not self.retention.everything or self._bytes <= most:
+        most = self._retention.text_bytes
+        if most is None or not self._everything or self._bytes <= most:
             return False
         return self._bytes >= self._bytes_left + most // PART or self._bytes_left <= most
 
@@ -226,8 +226,8 @@ class Forgetting:
 
         Sizes are read of about as many texts as will leave.
         """
-        assert self.retention.text_bytes is not None
-        excess = self._bytes - (self.retention.text_bytes - self.retention.text_bytes // PART)
+        assert self._retention.text_bytes is not None
+        excess = self._bytes - (self._retention.text_bytes - self._retention.text_bytes // PART)
         ((texts,),) = self._store.fetch("SELECT count(*) FROM state.text")
         step = FEW + 2 * texts * excess // max(1, self._bytes)
         self._hold(self._waiting())
@@ -249,8 +249,8 @@ class Forgetting:
 
     def _forget_results(self, clock: int, position: int) -> bool:
         """Delete old results, all up to some position; whether there were any."""
-        assert self.retention.matches is not None
-        self._move(self._matches, clock, self.retention.matches)
+        assert self._retention.matches is not None
+        self._move(self._matches, clock, self._retention.matches)
         ((cut,),) = self._store.fetch(
             "SELECT min(position) FROM state.result WHERE greatest(doc1, doc2) >= ?",
             [self._matches.first],
@@ -275,8 +275,8 @@ class Forgetting:
 
     def _forget_documents(self, clock: int) -> None:
         """Delete what is known of old documents of which no version is referred to."""
-        assert self.retention.identities is not None
-        if not self._move(self._identities, clock, self.retention.identities):
+        assert self._retention.identities is not None
+        if not self._move(self._identities, clock, self._retention.identities):
             return
         first = self._identities.first
         self._hold(set(self._documents_held()))
@@ -297,7 +297,7 @@ class Forgetting:
 
     def _bound(self, table: str) -> None:
         """Delete the oldest rows of a table that has an eighth too many."""
-        most = self.retention.rows
+        most = self._retention.rows
         ((rows,),) = self._store.fetch(f"SELECT count(*) FROM {table}")
         if rows > most + most // PART:
             old = f"SELECT rowid FROM {table} ORDER BY rowid DESC OFFSET {most}"

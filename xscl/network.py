@@ -372,7 +372,7 @@ class Network:
             times = (arrivals.clocks.tolist(), arrivals.ranks.tolist(), arrivals.ts.tolist())
             for clock, rank, ts in zip(*times, strict=True):
                 self.advance(clock)  # there may have been a beat
-                if self.relational:
+                if self.relational.qids:
                     self._records.release(rank + LEVELS)
                     self.join()
                 self.advance(ts)
@@ -394,7 +394,7 @@ class Network:
 
     def results(self) -> pa.Table:
         """Return what was found since the last time, see `Findings.results`."""
-        return self._findings.results(self.relational.found())
+        return self._findings.results(self.relational.found() if self.relational.qids else ())
 
     def touched(self) -> set[int]:
         """Return the documents and composites in which something was found since the last time."""
@@ -457,7 +457,7 @@ class Network:
     @property
     def ordered(self) -> bool:
         """Whether there is any operator over time."""
-        return bool(self._ordered or self.relational)
+        return bool(self._ordered or self.relational.qids)
 
     def take_changes(self) -> tuple[list[Entry], list[int]]:
         """Return the new entries of what operators over time keep, and the numbers of the gone."""

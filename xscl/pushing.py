@@ -255,12 +255,14 @@ class Ingest:
             missed = pa.nulls(len(late), pa.string())
             rows = pa.table([docs, missed, watermarks, lateness], names=list(_LATE))
             state.store.insert("state.late", rows)
-        network.cuts.save()
+        if network.cuts.pending:
+            network.cuts.save()
         state.pushes += 1
         waits = network.ordered and not state.pushes % EVICTED_AFTER
         freed = state.processor.evict(documents.clock) or waits
         state.eviction.forget(before, freed=freed)
-        state.registration.save_network()
+        if network.ordered:
+            state.registration.save_network()
         documents.finish()
         state.store.set_progress(
             position=state.position,

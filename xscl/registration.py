@@ -121,7 +121,8 @@ class Registration:
             else:
                 self._register_planned(name, query, updates, since)
         self._subscriptions.save()
-        self._numbers.save()
+        if not self.may_wait(query for _, query in compiled):
+            self._numbers.save()
         self._read_pairs()
         self.set_prompt()
         if any(self._subscriptions[name].ordered for name, _ in compiled):

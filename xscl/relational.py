@@ -134,12 +134,9 @@ class Relational:
         self._source = source
         self._lateness = lateness
         self._schema = schema
-        self._qids: dict[str, int] = {}
+        self.qids: dict[str, int] = {}  # of the queries that are registered, by name
         self._adopted: dict[str, Operator] = {}
         self._schemas: dict[str, Schema] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._qids)
 
     # -- Queries ---------------------------------------------------------------------------
 
@@ -179,13 +176,13 @@ class Relational:
 
     def attach(self, name: str, qid: int) -> None:
         """Let the results of a query have a number."""
-        self._qids[name] = qid
+        self.qids[name] = qid
 
     def remove(self, name: str) -> None:
         """Take a query out; raises StreamInUse while others read what it publishes."""
         with translated():
             self._core.unregister(name)
-        self._qids.pop(name, None)
+        self.qids.pop(name, None)
         self._release()
 
     def queries(self) -> Iterator[Query]:
@@ -230,7 +227,7 @@ class Relational:
     def found(self) -> Iterator[tuple[int, Composite]]:
         """Yield what was found since the last time, by the number of the stream of results."""
         for name, row in self._core.rows():
-            yield self._qids[name], composite_of_row(row)
+            yield self.qids[name], composite_of_row(row)
 
 
 def composite_of_row(row: Row) -> Composite:

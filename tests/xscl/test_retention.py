@@ -112,7 +112,7 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(forgetting._Horizon, "due", lambda horizon, clock, age: age is not None)
     monkeypatch.setattr(forgetting.Forgetting, "_pays", lambda forgetting: True)
     monkeypatch.setattr(forgetting, "BOUNDED", 1)
-    monkeypatch.setattr(pushing, "FORGOTTEN_AFTER", 1)
+    monkeypatch.setattr(pushing, "EVICTED_AFTER", 1)
     monkeypatch.setattr(tree_cache, "TREES", 1)  # what is read is read from its text
 
 

@@ -207,7 +207,9 @@ class Joins:
             batch.append(self._leaves.witnesses(self._again))
         self._witnesses, self._again = [], []
         witnesses = _united(batch)
-        found, cuts = self._processor.join(witnesses, self._are_apart if self._leaves else None)
+        found, cuts = self._processor.join(
+            witnesses, self._are_apart if self._leaves.streams else None
+        )
         found = self._bounded(found, cuts)
         kept = self._kept(witnesses.bindings["pair"].to_numpy())
         columns = (witnesses.bindings["doc"].filter(pa.array(kept)), found["doc1"], found["doc2"])
@@ -233,7 +235,8 @@ class Joins:
             cuts = [*cuts, *more]
         if found.num_rows and (self._inlets or self._publishes()):  # there may be another round
             before.update(counted(found, self._processor.ranks))
-        self._cut(cuts)
+        if cuts:
+            self._cut(cuts)
         self.results += found.num_rows
         return found
 

@@ -42,10 +42,7 @@ class Leaves:
 
     def __init__(self, tree: Callable[[int], Tree]) -> None:
         self._tree = tree
-        self._streams: dict[int, dict[int, _Entry]] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._streams)
+        self.streams: dict[int, dict[int, _Entry]] = {}
 
     def add(self, pair: Pair) -> None:
         """Ask for the bindings of a pair."""
@@ -56,14 +53,14 @@ class Leaves:
         constant = not any(isinstance(leaf, VariablePath) for leaf in leaves(operand))
         alone = pair.first == pair.second
         entry = _Entry(pair.number, int(found[2]), operand, alone, constant)
-        self._streams.setdefault(int(found[1]), {})[pair.number] = entry
+        self.streams.setdefault(int(found[1]), {})[pair.number] = entry
 
     def remove(self, pair: int) -> None:
         """Stop asking for a pair."""
-        for stream, entries in list(self._streams.items()):
+        for stream, entries in list(self.streams.items()):
             entries.pop(pair, None)
             if not entries:
-                del self._streams[stream]
+                del self.streams[stream]
 
     def witnesses(self, arrived: Sequence[tuple[int, int, Composite]]) -> Witnesses:
         """Return the witnesses of composites, each with its number and its stream.
@@ -75,7 +72,7 @@ class Leaves:
         documents: list[set[int]] = []
         for doc, stream, composite in arrived:
             made: dict[tuple[int, Operand], list[tuple[int, int]]] = {}
-            for entry in self._streams.get(stream, {}).values():
+            for entry in self.streams.get(stream, {}).values():
                 leaf = (entry.position, entry.operand)
                 if leaf not in made:
                     made[leaf] = []
