@@ -1,8 +1,9 @@
-"""Matches on their way to those who want them.
+"""At-least-once delivery of matches to endpoints, live listeners and feed readers.
 
-The outbox is the engine's table of results, in the order of positions.  An endpoint is a place to
-which a subscription's matches are brought (a webhook, a mail address, a file), with a durable
-cursor: everything up to it was delivered, or is among the endpoint's letters that were refused.
-So a match is delivered at least once, under the same id, whatever process it takes; after a kill
-at most that comes again which was sent since the cursors were last written.
+The outbox is the engine's table of results in order of position.  An endpoint is a destination of
+one subscription: a webhook, a mail address or a file.  It has a durable cursor.  Every match up to
+the cursor was delivered or is among the endpoint's refused letters.
+
+A match keeps its id when it is sent again.  After a crash only matches that were sent since the
+cursors were last saved are sent twice.
 """

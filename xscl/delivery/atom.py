@@ -18,7 +18,7 @@ _PREFIXES: dict[Any, str] = {None: _NAMESPACE}
 
 
 def atom(feed: Feed) -> bytes:
-    """Return a page as an Atom document."""
+    """Render a feed page as Atom."""
     root = etree.Element(f"{{{_NAMESPACE}}}feed", nsmap=_PREFIXES)
     _add(root, "id", feed.id)
     _add(root, "title", feed.name)

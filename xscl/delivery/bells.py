@@ -1,6 +1,6 @@
-"""Who has to be woken when a push has brought results: by the numbers of streams of results.
+"""Callbacks for new results, registered by the id of a result stream (`qid`).
 
-The consumer's thread rings; what is rung only wakes somebody, and never waits.
+The consumer's thread calls them after each push.  A callback only wakes its owner and never blocks.
 """
 
 from __future__ import annotations

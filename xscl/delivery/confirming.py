@@ -1,7 +1,7 @@
-"""Codes that confirm that a mail address is its user's: mailed there, and told back.
+"""Confirmation codes for mail addresses: mailed to the address and sent back by its owner.
 
-A mail with a code has no word that a user wrote, so nobody can have anything told to a stranger but
-that there is such a service.
+A mail with a code has no text from a user.  A user therefore cannot use the service to send
+messages to strangers.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from xscl.delivery.endpoint import Failed, Outcome
 from xscl.delivery.mail import MailServer, hand_over
 
 GOOD = 86_400 * SECOND
-"""Ticks for which a code is good."""
+"""Lifetime of a code in ticks."""
 CODES = 3
-"""Codes that a user may have mailed to one address in a day: it may be a stranger's."""
+"""Codes a day that one user may have mailed to one address, which may be a stranger's."""
 TRIES = 5
-"""Wrong codes after which another one has to be mailed."""
+"""Wrong attempts after which a code is invalid."""
 SECONDS = 10.0
-"""How long the mail server may take to take a code."""
+"""Timeout in seconds for handing a code to the mail server."""
 
 
 def new_code() -> str:
-    """Return a code: eight digits."""
+    """Return a random code of eight digits."""
     return f"{secrets.randbelow(10**8):08d}"
 
 
 def mail_with(code: str, sender: str, to: str) -> EmailMessage:
-    """Return the mail that brings a code."""
+    """Return the mail with a confirmation code."""
     mail = EmailMessage()
     mail["From"] = sender
     mail["To"] = to
@@ -51,7 +51,7 @@ def mail_with(code: str, sender: str, to: str) -> EmailMessage:
 
 
 def mail_code(server: MailServer, to: str, code: str) -> Outcome:
-    """Hand the mail with a code to the server."""
+    """Send the mail with a code through the server; return the outcome."""
     try:
         return hand_over(server, mail_with(code, server.sender, to), SECONDS)
     except (TimeoutError, smtplib.SMTPException, OSError) as error:

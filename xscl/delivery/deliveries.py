@@ -1,11 +1,11 @@
-"""The loop that brings messages to endpoints: each has a queue of its own, none waits for another.
+"""The delivery loop: one independent queue for each endpoint, on an event loop of its own thread.
 
-An endpoint's queue is the table of results after its cursor, so nothing is held in memory but one
-page.  Messages go in order; what fails is tried again by the endpoint's schedule, and meanwhile
-the rest waits.  Only a message that a receiver refuses while it takes the next one is put aside,
-with a schedule of its own: it is the message then, and not the endpoint.
+An endpoint's queue is the table of results after its cursor, so only one page is in memory.
+Messages are sent in order.  A failed message is retried on the endpoint's schedule, and later
+messages wait.  If a receiver refuses one message and accepts the next, the fault lies with the
+message: it becomes a letter with a retry schedule of its own, and the endpoint goes on.
 
-Nobody who is slow holds up others: what is sent at the same time has places (`delivery.places`).
+`SendSlots` limits concurrent sends, so that slow endpoints do not delay others.
 """
 
 from __future__ import annotations
@@ -45,16 +45,16 @@ from xscl.pages import Pages
 _log = logging.getLogger(__name__)
 
 SAVING = 0.25
-"""Seconds between two writings of the cursors."""
+"""Seconds between two saves of the cursors."""
 LETTERS = 1_000
-"""Letters that an endpoint may refuse before it is disabled."""
+"""Letters that an endpoint may have; beyond that a refused message blocks its queue."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """How often a failed delivery is tried again, in seconds, and how long the end may take.
+    """Retry schedule of failed deliveries and grace period at shutdown, both in seconds.
 
-    `clock` tells the time in ticks; tries are due by it.
+    `clock` returns the time in ticks; retries are due by it.
     """
 
     schedule: tuple[float, ...] = SCHEDULE
@@ -63,7 +63,7 @@ class Pace:
 
 
 class Deliveries:
-    """Brings the matches of subscriptions to their endpoints, in a thread with a loop."""
+    """Delivers the matches of subscriptions to their endpoints, in a thread with an event loop."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Deliveries:
     # -- From any thread -------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin with what waited for the last process to deliver it."""
+        """Start the loop; resume endpoints whose cursor is behind their stream."""
         self._thread.start()
         last = self._pages.last_positions()
         for endpoint in self._endpoints.all():
@@ -109,7 +109,7 @@ class Deliveries:
                 self.wake(endpoint.id)
 
     def follow(self, endpoint: Endpoint) -> None:
-        """Deliver to a new endpoint from now on."""
+        """Start delivering to a new endpoint."""
         stream = self._stream_of(endpoint.subscription)
         if stream is None:
             self._endpoints.remove([endpoint.id])
@@ -121,21 +121,21 @@ class Deliveries:
         self._hung[id] = self._bells.hang(lambda: self.wake(id), stream)
 
     def forget(self, ids: Sequence[str]) -> None:
-        """Deliver no more to endpoints that are removed."""
+        """Stop delivering to endpoints that are being removed."""
         for id in ids:
             take_away = self._hung.pop(id, None)
             if take_away is not None:
                 take_away()
 
     def wake(self, id: str) -> None:
-        """Have an endpoint looked at: something may wait for it."""
+        """Schedule an endpoint: it may have messages to send.  Any thread may call this."""
         with suppress(RuntimeError):  # the loop is closed: the next start looks at all
             self._loop.call_soon_threadsafe(self._look, id)
 
     def finish(self, stopping: threading.Event) -> None:
-        """Return when nothing is being delivered; what is gathered is sent, what failed waits.
+        """Flush digests and wait until no delivery is in progress, or until the event is set.
 
-        Or when the event is set: then what is left waits, too.
+        Failed messages stay queued for the next start.
         """
         finishing = asyncio.run_coroutine_threadsafe(self._finish(), self._loop)
         while not stopping.is_set() and not finishing.done():
@@ -154,12 +154,12 @@ class Deliveries:
             await asyncio.wait(list(self._running.values()))
 
     def begin_to_stop(self) -> None:
-        """Begin with nothing new; what is being sent may still be taken, for some seconds."""
+        """Start no more deliveries; those in progress have the grace period to finish."""
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._stop)
 
     def stop(self) -> None:
-        """End, as soon as what is being sent is taken or has had its time."""
+        """Stop the loop after deliveries in progress, or after their grace period."""
         self.begin_to_stop()
         if self._thread.is_alive():
             self._thread.join()
@@ -173,7 +173,7 @@ class Deliveries:
         self._loop.run_until_complete(self._keep_saving())
 
     async def _keep_saving(self) -> None:
-        """Write the cursors some times a second, until the end."""
+        """Save the cursors every `SAVING` seconds until shutdown."""
         while not self._ended.is_set():
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._ended.wait(), SAVING)
@@ -199,7 +199,7 @@ class Deliveries:
         self._ended.set()
 
     def _look(self, id: str) -> None:
-        """Begin with an endpoint, or have whoever is at it look once more."""
+        """Start a task for an endpoint, or mark the running one to look again."""
         if self._stopping:
             return
         if id in self._running:
@@ -213,7 +213,7 @@ class Deliveries:
         self._running[id] = task
 
     async def _guarded(self, id: str, work: Coroutine[Any, Any, None]) -> None:
-        """Do what there is to do for an endpoint; a failure of ours is told, and tried again."""
+        """Run an endpoint's task; log an unexpected exception and retry later."""
         try:
             await work
         except UnknownSubscription:
@@ -260,7 +260,7 @@ class Deliveries:
                 return
 
     def _gathers(self, id: str, endpoint: Endpoint) -> bool:
-        """Whether what is gathered for an endpoint has to wait for more."""
+        """Return whether an endpoint's digest is not due yet."""
         due = self._gathering.get(id)
         if due is None or endpoint.failures or due <= self._loop.time():
             return False
@@ -268,7 +268,7 @@ class Deliveries:
         return True
 
     def _begins_to_gather(self, id: str, sender: Sender, endpoint: Endpoint) -> bool:
-        """Whether messages are the first ones that an endpoint gathers; else they are due."""
+        """Start an endpoint's digest interval if none runs; return whether it was started."""
         if not sender.every or endpoint.failures or self._gathering.pop(id, None) is not None:
             return False
         self._gathering[id] = self._loop.time() + sender.every
@@ -288,7 +288,7 @@ class Deliveries:
     async def _deliver(
         self, endpoint: Endpoint, sender: Sender, messages: Sequence[Message], end: int
     ) -> bool:
-        """Send messages in order; whether all were taken."""
+        """Send messages in order; return whether all were accepted."""
         begin = 0
         while begin < len(messages):
             sent = messages[begin : begin + sender.most]
@@ -318,7 +318,7 @@ class Deliveries:
         return outcome
 
     def _settled(self, id: str, outcome: Outcome, sent: Sequence[Message]) -> bool:
-        """Note what came of a sending; whether the next messages can follow."""
+        """Record the outcome of a send; return whether the next messages can follow."""
         match outcome:
             case Delivered():
                 self._endpoints.update(id, lambda e: e.delivered(sent[-1].last))
@@ -344,7 +344,7 @@ class Deliveries:
                 return False
 
     def _bury(self, endpoint: Endpoint, messages: Sequence[Message], reason: str) -> None:
-        """Make dead letters of the messages on which an endpoint was given up."""
+        """Turn the messages on which an endpoint was disabled into dead letters."""
         for message in messages:
             self._endpoints.put_aside(
                 _letter(endpoint.id, message, endpoint.failures, reason, None)
@@ -366,7 +366,7 @@ class Deliveries:
         following: Sequence[Message],
         failed: Failed,
     ) -> bool:
-        """Put a message aside if the one that follows it is taken; whether it was."""
+        """Turn a message into a letter if the next one is accepted; return whether it was."""
         if not following or len(self._endpoints.letters(endpoint.id)) >= LETTERS:
             return False
         if not isinstance(await self._send(endpoint, sender, following), Delivered):
@@ -378,7 +378,7 @@ class Deliveries:
         return True
 
     async def _deliver_letters(self, endpoint: Endpoint, sender: Sender) -> None:
-        """Try those letters again whose time has come."""
+        """Retry the letters that are due."""
         for letter in self._endpoints.letters(endpoint.id):
             if letter.next_try is None or letter.next_try > self._pace.clock() or self._stopping:
                 continue
@@ -412,7 +412,7 @@ class Deliveries:
             )
 
     def _message(self, endpoint: Endpoint, letter: Letter) -> Message | None:
-        """Return the message of a letter, None if it is no longer kept."""
+        """Return the message of a letter; None if its documents were evicted."""
         page = self._pages.of(
             endpoint.subscription,
             after=letter.position - 1,
@@ -426,7 +426,7 @@ class Deliveries:
             return None
 
     def _wait_for_letters(self, id: str) -> None:
-        """Look again when the next letter is due."""
+        """Schedule the endpoint for when its next letter is due."""
         due = [one.next_try for one in self._endpoints.letters(id) if one.next_try is not None]
         if due:
             self._later(id, (min(due) - self._pace.clock()) / SECOND)

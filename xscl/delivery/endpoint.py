@@ -1,9 +1,8 @@
-"""An endpoint: where a subscription's matches are brought, how far that has come, and what now.
+"""An endpoint as a state machine: destination, cursor, failures and the time of the next attempt.
 
-The transitions are functions of the time, so what happens to an endpoint in four days is tested in
-no time.  After a failure the next attempt waits as the schedule of Standard Webhooks says, or
-longer where the receiver asks for it; when the schedule is over the endpoint is disabled, and
-stays so until somebody enables it.
+Transitions are pure functions that take the time as an argument, so tests need no waiting.  After
+a failure the next attempt follows the schedule of Standard Webhooks, or the receiver's Retry-After
+if that is longer.  At the end of the schedule the endpoint is disabled until it is enabled by hand.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ SCHEDULE: tuple[float, ...] = (
     *(5, 300, 1_800, 7_200, 18_000),
     *(36_000, 50_400, 72_000, 86_400),
 )
-"""Seconds from each failure to the next attempt: three days and three hours in all."""
+"""Seconds from each failure to the next attempt; together three days and three hours."""
 LONGEST_WAIT = 86_400.0
-"""Seconds that a receiver can ask for, at most."""
+"""Maximum Retry-After in seconds."""
 JITTER = 0.1
-"""How much of a wait is left to chance, so that not all come back at the same time."""
+"""Random share of a wait (jitter), against synchronised retries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """A POST for each message; `url` is the address as it may be shown."""
+    """A POST for each message; `url` is the address with secrets redacted."""
 
     url: str
     history: bool = False
@@ -40,7 +39,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class Mail:
-    """A mail for each message, or one for all that came within so many seconds."""
+    """A mail for each message, or a digest of the messages of `every` seconds."""
 
     to: str
     every: float = 0.0
@@ -74,12 +73,12 @@ def kind_of(way: Way) -> Kind:
 
 
 def written(way: Way) -> str:
-    """Return a way as text, for the table of endpoints."""
+    """Serialize a channel as JSON for the table of endpoints."""
     return json.dumps(asdict(way))
 
 
 def read(kind: str, text: str) -> Way:
-    """Return the way that a text describes."""
+    """Parse a channel of a kind from its JSON."""
     fields: Mapping[str, Any] = json.loads(text)
     made: dict[str, type[Way]] = {"webhook": Webhook, "mail": Mail, "file": File}
     return made[kind](**fields)
@@ -87,14 +86,14 @@ def read(kind: str, text: str) -> Way:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The messages have been taken."""
+    """The receiver accepted the messages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """They have not; `answered` says that somebody was there and did not want them.
+    """The send failed; `answered`: the receiver responded and refused.
 
-    `wait` is for how many seconds the receiver asked to be left alone.
+    `wait` is the receiver's Retry-After in seconds.
     """
 
     reason: str
@@ -104,7 +103,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Later:
-    """They have not been sent, and will not be for so many seconds; that is no failure."""
+    """The messages were not sent and are due in `seconds`; this does not count as a failure."""
 
     seconds: float
     reason: str
@@ -112,7 +111,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The receiver wants no messages any more."""
+    """The receiver permanently rejects messages (410)."""
 
     reason: str
 
@@ -122,7 +121,7 @@ Outcome: TypeAlias = Delivered | Failed | Later | Gone
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Hidden:
-    """What is secret of an endpoint: its address, and what signs, the newest first."""
+    """Secrets of an endpoint: the full address and the signing keys, newest first."""
 
     url: str = ""
     secrets: tuple[str, ...] = ()
@@ -130,11 +129,11 @@ class Hidden:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An endpoint of a subscription, by the name that the engine knows.
+    """An endpoint of a subscription, which has its engine name here.
 
-    Everything up to `position` is delivered or among the letters.  `failures` counts those in a
-    row; `next_try` is a time in ticks, 0 for at once; `note` says what the last failure was.
-    One that is unconfirmed waits until somebody proves that the mail address is his.
+    Everything up to `position` is delivered or among the letters.  `failures` counts consecutive
+    failures.  `next_try` is a time in ticks, 0 for immediately.  `note` is the last failure's text.
+    An unconfirmed endpoint waits for the confirmation code of its mail address.
     """
 
     id: str
@@ -148,16 +147,16 @@ class Endpoint:
     note: str = ""
 
     def delivered(self, position: int) -> Endpoint:
-        """Return the endpoint when everything up to a position has been delivered."""
+        """Advance the cursor to a delivered position; reset failures."""
         at = max(position, self.position)
         return replace(self, position=at, failures=0, next_try=0, note="")
 
     def passed(self, position: int) -> Endpoint:
-        """Return the endpoint when there was nothing to deliver up to a position."""
+        """Advance the cursor to a position up to which there was nothing to deliver."""
         return replace(self, position=max(position, self.position))
 
     def failed(self, why: Failed, now: int, chance: float, schedule: tuple[float, ...]) -> Endpoint:
-        """Return the endpoint after a failure: it waits, or is disabled if that was the last try.
+        """Count a failure: schedule the next attempt, or disable after the last one.
 
         `chance` is a random number from 0 to 1.
         """
@@ -169,26 +168,26 @@ class Endpoint:
         return replace(self, failures=attempt, next_try=now + int(wait * SECOND), note=why.reason)
 
     def held(self, later: Later, now: int) -> Endpoint:
-        """Return the endpoint when it has to wait without having failed."""
+        """Postpone the next attempt without counting a failure."""
         return replace(self, next_try=now + int(later.seconds * SECOND), note=later.reason)
 
     def stopped(self, note: str) -> Endpoint:
-        """Return the endpoint disabled."""
+        """Disable the endpoint."""
         return replace(self, state="disabled", next_try=0, note=note)
 
     def paused(self) -> Endpoint:
-        """Return the endpoint paused: matches wait for it."""
+        """Pause the endpoint: its matches stay queued."""
         return replace(self, state="paused")
 
     def resumed(self) -> Endpoint:
-        """Return the endpoint active, as if it had never failed."""
+        """Activate the endpoint; reset failures."""
         return replace(self, state="active", failures=0, next_try=0, note="")
 
 
 def next_wait(
     attempt: int, asked: float | None, chance: float, schedule: tuple[float, ...]
 ) -> float | None:
-    """Return the seconds from the failure of an attempt (from 1) to the next one, None for none."""
+    """Return the seconds to wait after a failed attempt (from 1); None after the last one."""
     if attempt > len(schedule):
         return None
     wait = schedule[attempt - 1] * (1 + JITTER * (2 * chance - 1))

@@ -1,8 +1,8 @@
-"""The endpoints of all subscriptions, and the letters that they refused: tables of the store.
+"""Repository of endpoints and their refused letters, backed by two tables of the store.
 
-What is in memory is the state; `save` writes what has changed since the last time, all in one
-transaction, some times a second.  Secrets are in the file of secrets, never in the tables, so
-neither SQL nor a backup nor a listing has them.
+The state in memory is authoritative.  `save` writes all changes since the last save in one
+transaction, several times a second.  Secrets are in the secrets file, never in the tables, so that
+neither SQL nor backups nor listings contain them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from xscl.secrets import Secrets
 from xscl.store import Store
 
 OVERLAP = 86_400 * SECOND
-"""Ticks for which a replaced secret still signs."""
+"""Ticks for which a rotated secret still signs."""
 MOST = 100
 """Endpoints of one subscription."""
 
@@ -46,16 +46,16 @@ class UnknownEndpoint(XsclError):
 
 
 class TooManyEndpoints(XsclError):
-    """A subscription has as many endpoints as it can have."""
+    """A subscription has the maximum number of endpoints."""
 
     code = "too_many_endpoints"
 
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message that an endpoint refused, while it took others; or that was the last straw.
+    """A message that an endpoint refused while it accepted others, or on which it was disabled.
 
-    `next_try` is a time in ticks, None if it is tried no more: then it is a dead letter.
+    `next_try` is a time in ticks; with None it is a dead letter and is not retried.
     """
 
     endpoint: str
@@ -100,7 +100,7 @@ class Endpoints:
         self._of.setdefault(endpoint.subscription, {})[endpoint.id] = None
 
     def close(self) -> None:
-        """Write what has changed, and close the connection."""
+        """Save changes and close the connection."""
         self.save()
         self._store.close()
 
@@ -112,17 +112,17 @@ class Endpoints:
             return list(self._by_id.values())
 
     def of(self, subscription: str) -> list[Endpoint]:
-        """Return the endpoints of a subscription, in the order in which they were made."""
+        """Return the endpoints of a subscription in order of creation."""
         with self._mutex:
             return [self._by_id[id] for id in self._of.get(subscription, ())]
 
     def count(self, wanted: Callable[[str], bool]) -> int:
-        """Return how many endpoints there are of all subscriptions whose name is wanted."""
+        """Count the endpoints of all subscriptions whose name satisfies a predicate."""
         with self._mutex:
             return sum(len(ids) for name, ids in self._of.items() if wanted(name))
 
     def get(self, id: str) -> Endpoint | None:
-        """Return an endpoint, None if there is none of that id."""
+        """Return an endpoint by id, or None."""
         return self._by_id.get(id)
 
     def __getitem__(self, id: str) -> Endpoint:
@@ -132,12 +132,12 @@ class Endpoints:
         return found
 
     def letters(self, id: str) -> list[Letter]:
-        """Return what an endpoint has refused, in the order of positions."""
+        """Return the letters of an endpoint in order of position."""
         with self._mutex:
             return sorted(self._letters.get(id, {}).values(), key=lambda one: one.position)
 
     def hidden(self, id: str, now: int) -> Hidden:
-        """Return what is secret of an endpoint."""
+        """Return the secrets of an endpoint that are valid at a time in ticks."""
         kept = self._secrets.of(_key(id))
         found = [kept["secret"]] if "secret" in kept else []
         if "old" in kept and now < kept["until"]:
@@ -157,9 +157,9 @@ class Endpoints:
         secret: str | None = None,
         state: State = "active",
     ) -> tuple[Endpoint, str | None]:
-        """Make an endpoint for what comes after a position; durable when this returns.
+        """Create an endpoint whose cursor starts at a position; durable on return.
 
-        Returns the secret of a webhook, too: it is shown this once.
+        Returns the secret of a webhook with it, which is shown only once.
         """
         with self._mutex:
             if len(self._of.get(subscription, ())) >= MOST:
@@ -180,7 +180,7 @@ class Endpoints:
         return endpoint, secret
 
     def update(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
-        """Change an endpoint, and return what it is now; `save` makes it durable."""
+        """Apply a change to an endpoint and return the result; `save` makes it durable."""
         with self._mutex:
             endpoint = self._by_id.get(id)
             if endpoint is None:
@@ -192,7 +192,7 @@ class Endpoints:
             return changed
 
     def rotate(self, id: str) -> str:
-        """Replace the secret of an endpoint: the old one signs beside it for a day."""
+        """Rotate the secret of an endpoint; the old one also signs for a day."""
         with self._mutex:
             kept = self._secrets.of(_key(id))
             new = new_secret()
@@ -201,14 +201,14 @@ class Endpoints:
             return new
 
     def expect(self, id: str) -> str:
-        """Return a new code that confirms an endpoint, in place of any before."""
+        """Issue a new confirmation code for an endpoint; an earlier one becomes invalid."""
         with self._mutex:
             code = new_code()
             self._secrets.change({_key(id): {"code": code, "until": ticks() + GOOD, "wrong": 0}})
             return code
 
     def confirm(self, id: str, code: str) -> Endpoint | None:
-        """Make an endpoint active if the code is the one that was mailed; return it then."""
+        """Activate an endpoint if the code is right and return it; else return None."""
         with self._mutex:
             kept = self._secrets.of(_key(id))
             if "code" not in kept or kept["until"] < ticks() or kept["wrong"] >= TRIES:
@@ -222,7 +222,7 @@ class Endpoints:
         return changed
 
     def has_confirmed(self, to: str, wanted: Callable[[str], bool]) -> bool:
-        """Whether a mail address was confirmed for a subscription whose name is wanted."""
+        """Return whether a subscription that satisfies a predicate has confirmed a mail address."""
         with self._mutex:
             return any(
                 isinstance(one.way, Mail)
@@ -233,7 +233,7 @@ class Endpoints:
             )
 
     def redirect(self, id: str, way: Way) -> Endpoint | None:
-        """Have an endpoint deliver to elsewhere, or otherwise."""
+        """Replace the channel of an endpoint; a webhook's full address goes to the secrets file."""
         with self._mutex:
             if isinstance(way, Webhook):
                 kept = self._secrets.of(_key(id))
@@ -264,12 +264,12 @@ class Endpoints:
 
     @contextmanager
     def holding(self) -> Iterator[None]:
-        """Have nothing written while the block runs: it removes some of what is written."""
+        """Block saves while the block runs, because it deletes rows of the same tables."""
         with self._writing:
             yield
 
     def remove_of(self, subscriptions: Iterable[str]) -> list[str]:
-        """Remove all endpoints of subscriptions, and return their ids."""
+        """Remove all endpoints of some subscriptions; return their ids."""
         with self._mutex:
             ids = [id for name in subscriptions for id in self._of.get(name, ())]
         self.remove(ids)
@@ -278,14 +278,14 @@ class Endpoints:
     # -- Letters ---------------------------------------------------------------------------
 
     def put_aside(self, letter: Letter) -> None:
-        """Keep a letter, in place of what was known of it; `save` makes it durable."""
+        """Add or replace a letter; `save` makes it durable."""
         with self._mutex:
             if letter.endpoint in self._by_id:
                 self._letters.setdefault(letter.endpoint, {})[letter.message] = letter
                 self._changed.add(letter.endpoint)
 
     def settle(self, letter: Letter) -> None:
-        """Forget a letter: it was delivered, or nobody wants it any more."""
+        """Remove a letter that was delivered."""
         with self._mutex:
             self._letters.get(letter.endpoint, {}).pop(letter.message, None)
             self._changed.add(letter.endpoint)
@@ -293,7 +293,7 @@ class Endpoints:
     # -- Writing ---------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write what has changed since the last time, all of it or nothing."""
+        """Write all changes since the last save in one transaction."""
         with self._writing:
             with self._mutex:
                 changed = [self._by_id[id] for id in self._changed if id in self._by_id]
@@ -320,7 +320,7 @@ class Endpoints:
 
 
 def _key(id: str) -> str:
-    """Return under which key the file of secrets has those of an endpoint."""
+    """Return the key of an endpoint in the secrets file."""
     return f"endpoint:{id}"
 
 

@@ -1,7 +1,8 @@
-"""Files: a line of JSON for each message, on disk before it counts as delivered.
+"""The file channel: a line of JSON for each message, synced before it counts as delivered.
 
-Files are in a folder of the data directory and have plain names, so no name leads elsewhere.  A
-line that a kill has cut is removed before the next one is appended; the message comes again.
+Files are in one folder of the data directory and have plain names, so that no name can refer to
+another directory.  A partial line left by a crash is truncated before the next append, and its
+message is delivered again.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from xscl.delivery.message import Message
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _TAIL = 1 << 16
 AT_ONCE = 8
-"""Files that are written at the same time: threads of their own, which no mail server holds up."""
+"""Threads for writing files, separate from those for mail."""
 
 
 def is_name(name: str) -> bool:
-    """Whether a file may have this name."""
+    """Return whether a name is a plain file name."""
     return _NAME.fullmatch(name) is not None
 
 
@@ -43,7 +44,7 @@ class FileSender:
         return str(self.path)
 
     async def send(self, messages: Sequence[Message]) -> Outcome:
-        """Append messages; they are on disk when this returns."""
+        """Append messages durably."""
         lines = b"".join(message.json() + b"\n" for message in messages)
         try:
             work = functools.partial(append, self.path, lines)
@@ -59,7 +60,7 @@ def _threads() -> Daemons:
 
 
 def append(path: Path, lines: bytes) -> None:
-    """Append whole lines to a file, durably."""
+    """Append whole lines to a file and sync it, and its directory if the file is new."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = not path.exists()
     flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -78,7 +79,7 @@ def append(path: Path, lines: bytes) -> None:
 
 
 def _whole(descriptor: int) -> int:
-    """Return where the last whole line of a file ends."""
+    """Return the offset after the last complete line of a file."""
     end = os.fstat(descriptor).st_size
     while end:
         begin = max(0, end - _TAIL)

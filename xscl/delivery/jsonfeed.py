@@ -12,7 +12,7 @@ MEDIA_TYPE = "application/feed+json"
 
 
 def json_feed(feed: Feed) -> bytes:
-    """Return a page as a JSON Feed."""
+    """Render a feed page as JSON Feed."""
     page: dict[str, Any] = {
         "version": "https://jsonfeed.org/version/1.1",
         "title": feed.name,
@@ -26,7 +26,7 @@ def json_feed(feed: Feed) -> bytes:
 
 
 def _item(message: Message) -> dict[str, Any]:
-    """Return a message as an item."""
+    """Render a message as an item."""
     urls = [source.url for source in message.sources if source.url]
     item: dict[str, Any] = {
         "id": entry_id(message),

@@ -1,8 +1,8 @@
-"""Listeners: who reads matches as they come, each from a place of its own.
+"""Pages of matches for live listeners, each of which has a cursor of its own.
 
-Nobody is handed matches: a bell says that there are some, and whoever hears it reads from the store
-after its own place.  Many who wait at the same place read the same page, which is made once: what
-is kept of pages is bounded, and so is what is kept of a listener, which is its place.
+A notification carries no matches.  A listener that is woken reads from the store after its cursor.
+Listeners with the same query and cursor share a cached page, which is rendered once.  The cache is
+bounded, and the only state of a listener is its cursor.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from xscl.pages import LAST, Pages, Place, Span
 from xscl.results import Subscription
 
 PAGE = 100
-"""Matches that a listener is given at once."""
+"""Maximum number of matches in a page."""
 FRESH = 256
-"""Pages that were read lately and that others may read."""
+"""Maximum number of cached pages."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """Events that came after a place, each as it is sent, and the place to go on from."""
+    """Encoded events after a cursor, and the cursor to continue from."""
 
     events: tuple[bytes, ...]
     place: Place
@@ -37,9 +37,9 @@ class Heard:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What a listener wants: matches of one subscription, or of all that are `mine`.
+    """The query of a listener: matches of one subscription, or of all that satisfy `mine`.
 
-    The names of those begin with `prefix`.  `key` is the same for those who want the same.
+    The names of the latter begin with `prefix`.  Equal queries have equal keys.
     """
 
     key: tuple[object, ...]
@@ -53,7 +53,7 @@ _Key: TypeAlias = tuple[object, ...]
 
 
 class Listening:
-    """Reads for listeners, one page at a time, in a thread of its own."""
+    """Reads pages for listeners, one at a time, in a thread of its own."""
 
     def __init__(self, pages: Pages, generations: Generations) -> None:
         self._pages = pages
@@ -62,37 +62,37 @@ class Listening:
         self._mutex = threading.Lock()
         self._fresh: OrderedDict[_Key, Heard] = OrderedDict()
         self.position = pages.position()
-        """The last position that there is, as far as it was told."""
+        """The newest known position."""
 
     def tell(self, position: int) -> None:
-        """Be told that there are results up to a position."""
+        """Record that there are results up to a position."""
         self.position = max(self.position, position)
 
     def id_of(self, place: Place) -> str:
-        """Return the id of an event after which a listener goes on from a place."""
+        """Return the event id that encodes a cursor."""
         position, number = place
         within = "" if number == LAST else f"-{number}"
         return f"{self.generations.prefix}{position}{within}"
 
     def place_of(self, generation: int, place: Place) -> Place:
-        """Return from where to go on after a place of some generation, so that none is missed.
+        """Translate a cursor of some store generation so that no match is missed.
 
-        What that generation has beyond the one that is served is no place here: it is the last one
-        that both have, or the beginning of all that is kept.
+        Positions that the current generation does not share are cut to the last shared one, or to
+        the beginning of what is kept.
         """
         agreed = self.generations.agreed(generation, place[0])
         return place if agreed == place[0] else (agreed, LAST)
 
     async def span(self) -> Span:
-        """Return which positions are kept, as the store says now."""
+        """Return the range of positions that the store keeps now."""
         return await asyncio.get_running_loop().run_in_executor(self._reading, self._pages.span)
 
     def close(self) -> None:
-        """End, when the page that is being read has been."""
+        """Stop after the page that is being read."""
         self._reading.shutdown(cancel_futures=True)
 
     async def after(self, wish: Wish, place: Place) -> Heard:
-        """Return what there is after a place, perhaps nothing.  Raises UnknownSubscription."""
+        """Return the events after a cursor, possibly none.  Raises UnknownSubscription."""
         # what was read when there were fewer results says nothing of those that are there now
         key = (*wish.key, place, self.position)
         known = self._known(key)
@@ -132,7 +132,7 @@ class Listening:
 
 
 def event(name: str, data: bytes, id: str = "") -> bytes:
-    """Return an event as it is sent; its data is one line."""
+    """Encode a server-sent event; its data must be one line."""
     head = f"id: {id}\nevent: {name}\ndata: " if id else f"event: {name}\ndata: "
     return head.encode() + data + b"\n\n"
 

@@ -1,9 +1,9 @@
-"""Mail: at once, or a digest of what came within some time.
+"""The mail channel: one mail for each message, or digests.
 
-The server is the operator's choice; users choose the address.  Headers are set through
-`email.message`, which folds and encodes them; what could end a header early is taken out before,
-and an address that is more than one address is refused when it is given.  A mail has the first
-message's id as its Message-ID, so a mail program recognises one that comes again.
+The operator configures the server; users choose addresses.  Headers are set through
+`email.message`, which folds and encodes them.  Characters that could end a header are removed
+first, and a text with more than one address is refused.  A mail has the first message's id as its
+Message-ID, so that mail programs recognise one that is sent again.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from xscl.errors import XsclError
 Security: TypeAlias = Literal["none", "starttls", "tls"]
 
 SECONDS = 30.0
-"""How long a mail may take, from the connection to the last answer."""
+"""Timeout in seconds of a mail, from the connection to the last response."""
 AT_ONCE = 16
-"""Mails that are handed over at the same time."""
+"""Threads for sending mail."""
 MOST = 100
-"""Messages in one digest; what is more comes in the next one at once."""
+"""Maximum number of messages in a digest; further ones follow in another at once."""
 LINES = 40
-"""Lines of one message in a mail."""
+"""Maximum number of lines of a message in a mail."""
 _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)*")
 _SCHEMES: dict[str, tuple[Security, int]] = {
     "smtp": ("none", 25),
@@ -46,7 +46,7 @@ _SCHEMES: dict[str, tuple[Security, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class MailServer:
-    """The server that takes mails; the password is never shown."""
+    """The outgoing mail server; its password is left out of `repr`."""
 
     host: str
     port: int
@@ -57,12 +57,12 @@ class MailServer:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is one mail address, and nothing else."""
+    """Return whether a text is exactly one mail address."""
     return len(text) <= 254 and _ADDRESS.fullmatch(text) is not None
 
 
 def mail_server(url: str) -> MailServer:
-    """Return the server of an address: `smtp+starttls://user:password@host:587/from@address`."""
+    """Parse `smtp+starttls://user:password@host:587/from@address`; raises XsclError."""
     try:
         parts = urlsplit(url)
         security, port = _SCHEMES[parts.scheme]
@@ -82,9 +82,10 @@ def mail_server(url: str) -> MailServer:
 
 @dataclass(frozen=True, slots=True)
 class MailSender:
-    """Mails messages to one address; `wait` counts a mail and says when there are too many.
+    """Mails messages to one address.
 
-    `give_back` counts one no more, which was not sent.
+    `wait` counts a mail against the user's daily quota; it returns None, or the seconds until the
+    quota is renewed.  `give_back` refunds a mail that was not sent.
     """
 
     server: MailServer | None
@@ -95,7 +96,7 @@ class MailSender:
 
     @property
     def most(self) -> int:
-        """One for each message, or a digest."""
+        """One message for a mail, or `MOST` for a digest."""
         return MOST if self.every else 1
 
     @property
@@ -103,7 +104,7 @@ class MailSender:
         return "" if self.server is None else f"{self.server.host}:{self.server.port}"
 
     async def send(self, messages: Sequence[Message]) -> Outcome:
-        """Hand one mail to the server."""
+        """Send one mail."""
         if self.server is None:
             return Failed("this service has no mail server (xscl serve --smtp)")
         seconds = self.wait()
@@ -132,7 +133,7 @@ def _threads() -> Daemons:
 
 
 def mail_of(messages: Sequence[Message], sender: str, to: str) -> EmailMessage:
-    """Return messages as one mail."""
+    """Render messages as one mail."""
     first = messages[0]
     mail = EmailMessage()
     mail["From"] = sender
@@ -148,24 +149,24 @@ def mail_of(messages: Sequence[Message], sender: str, to: str) -> EmailMessage:
 
 
 def text_of(message: Message) -> str:
-    """Return a message as text for people."""
+    """Render a message as plain text."""
     lines = [plain(line) for line in message.lines()]
     left_out = [f"... and {len(lines) - LINES} lines more"] if len(lines) > LINES else []
     return "\n".join([plain(message.title), *(f"  {line}" for line in lines[:LINES]), *left_out])
 
 
 def plain(text: str) -> str:
-    """Return text without control characters: one line of it."""
+    """Replace unprintable characters, line ends included, by blanks."""
     return "".join(each if each.isprintable() else " " for each in text)
 
 
 def header_text(text: str) -> str:
-    """Return text as a header may hold it: nothing that could end the header."""
+    """Return text that is safe in a header: one line of at most 200 characters."""
     return " ".join(plain(text).split())[:200]
 
 
 def hand_over(server: MailServer, mail: EmailMessage, seconds: float) -> Outcome:
-    """Hand a mail to the server, which has it then; raises TimeoutError after so many seconds."""
+    """Send a mail through the server; raises TimeoutError after so many seconds in total."""
     until = time.monotonic() + seconds
     context = ssl.create_default_context()
     if server.security == "tls":
@@ -193,7 +194,7 @@ def hand_over(server: MailServer, mail: EmailMessage, seconds: float) -> Outcome
 
 
 def _hurry(connection: smtplib.SMTP, until: float) -> None:
-    """Let no answer of a server take longer than there is time; raises TimeoutError if none is."""
+    """Set the socket timeout to the time that is left; raises TimeoutError if none is."""
     left = until - time.monotonic()
     if left <= 0:
         raise TimeoutError

@@ -1,10 +1,9 @@
-"""What is delivered of a match: plain values, the same over every way.
+"""Messages: the channel-independent form in which matches are delivered.
 
-A subscription's matches on the same documents are one message, unless somebody wants them one by
-one: the pairs of nodes that agree are mostly the same to a reader.  A message has the id and the
-position of its first match, so it is the same message whenever it is made again; the results of
-one push are sorted by their documents, so matches that belong together follow one another.  At
-most `TOGETHER` are one message.
+By default a subscription's matches on the same documents are grouped into one message of at most
+`TOGETHER` matches, because they differ only in the pairs of nodes that agree.  A message has the id
+and the position of its first match, so that rendering it again gives the same message.  Results of
+one push are sorted by their documents, so a group is contiguous.
 """
 
 from __future__ import annotations
@@ -25,16 +24,16 @@ from xscl.match import Match, Node
 from xscl.xpath.tree import Tree
 
 TOGETHER = 100
-"""Matches that are one message, at most."""
+"""Maximum number of matches in a message."""
 LARGEST = 256_000
-"""Bytes of a message from which on its texts are cut to `CUT` characters."""
+"""Size in bytes above which a message's texts are cut to `CUT` characters."""
 _OWNED = re.compile(r"_\d+\.")
 _FIRST, _LAST = 0, 253_402_300_799_999_999  # years that RFC 3339 can write
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document of a match as people know it: its id, its title and where it can be read."""
+    """A document of a match: its id, its title and its web address."""
 
     document: str
     title: str = ""
@@ -43,11 +42,11 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is delivered at once: matches of one subscription on the same documents.
+    """The unit of delivery: matches of one subscription on the same documents.
 
-    `subscription` is its name as its owner wrote it; `position` is that of the first match,
-    `last` that of the last one; `time` is when the match was complete, in ticks; `text` says what
-    variables are bound to, in lines.
+    `subscription` is the owner's name for it.  `position` and `last` are the positions of the first
+    and the last match.  `time` is the time in ticks at which the match was complete.  `text` lists
+    the variable bindings in lines.
     """
 
     id: str
@@ -63,20 +62,20 @@ class Message:
 
     @property
     def title(self) -> str:
-        """A line that says what this is about."""
+        """The subscription's name and the titles of the documents, at most 200 characters."""
         titles = dict.fromkeys(" ".join(s.title.split()) for s in self.sources if s.title.strip())
         what = " + ".join(titles) or " + ".join(s.document for s in self.sources)
         line = f"{self.subscription}: {what}" if what else self.subscription
         return line if len(line) <= 200 else line[:199] + "\N{HORIZONTAL ELLIPSIS}"
 
     def lines(self) -> Iterator[str]:
-        """Yield the message as lines of text: the documents, then what variables are bound to."""
+        """Yield the message as lines of text: the documents, then the bindings."""
         for source in self.sources:
             yield " ".join(f"{source.title or source.document} {source.url or ''}".split())
         yield from self.text
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the message as a value for JSON."""
+        """Return the message as a JSON value."""
         return {
             "type": "match",
             "timestamp": moment(self.time),
@@ -93,7 +92,7 @@ class Message:
         }
 
     def json(self) -> bytes:
-        """Return the message as one line of JSON; if it is large, with its texts cut."""
+        """Return the message as one line of JSON; texts of a large one are cut."""
         body = json.dumps(self.as_dict()).encode()
         if len(body) <= LARGEST:
             return body
@@ -126,7 +125,7 @@ class MatchFields(Protocol):
 
 
 def row_of(match: MatchFields) -> dict[str, Any]:
-    """Return a match as a value for JSON."""
+    """Return a match as a JSON value."""
     return {
         "match": match.id,
         "subscription": owner_name(match.subscription),
@@ -150,24 +149,24 @@ def row_of(match: MatchFields) -> dict[str, Any]:
 
 
 def owner_name(name: str) -> str:
-    """Return the name of a subscription or a document as its owner wrote it."""
+    """Strip the owner prefix (`_7.`) from the engine's name of a subscription or document."""
     found = _OWNED.match(name)
     return name[found.end() :] if found else name
 
 
 def owner_of(name: str) -> int:
-    """Return the number of the user whose something is, 0 for the operator."""
+    """Return the account number in the engine's name, 0 for the operator."""
     found = _OWNED.match(name)
     return int(found[0][1:-1]) if found else 0
 
 
 def moment(time: int) -> str:
-    """Return a time in ticks as RFC 3339 writes it; the nearest one that it can write."""
+    """Format a time in ticks by RFC 3339, clamped to the years that it can express."""
     return rfc3339(min(max(time, _FIRST), _LAST))
 
 
 def messages_of(matches: Iterable[Match], *, grouped: bool = True) -> Iterator[Message]:
-    """Yield matches of one subscription, in the order of positions, as messages."""
+    """Group matches of one subscription, given in order of position, into messages."""
     for _, group in groupby(matches, key=documents_of if grouped else _alone):
         together = list(group)
         for begin in range(0, len(together), TOGETHER):
@@ -175,9 +174,9 @@ def messages_of(matches: Iterable[Match], *, grouped: bool = True) -> Iterator[M
 
 
 def whole_groups(matches: Sequence[Match]) -> Sequence[Match]:
-    """Return matches without those at the end whose group may go on.
+    """Return matches without a last group that may continue on the next page.
 
-    Whatever is cut after a full message goes on as the next one.
+    Full messages of that group are kept; the rest starts the next page.
     """
     if not matches:
         return matches
@@ -207,7 +206,7 @@ def message_of(matches: Sequence[Match]) -> Message:
 
 
 def documents_of(match: Match) -> tuple[str, ...]:
-    """Return what matches that belong together have in common; of a row nothing but its id."""
+    """Return the grouping key of a match: its documents, or its id if it has none."""
     return match.documents or (match.id,)
 
 
@@ -216,7 +215,7 @@ def _alone(match: Match) -> str:
 
 
 def _source(document: str, tree: Tree) -> Source:
-    """Return what a document says of itself, if it is one of the shapes that items have."""
+    """Extract title and link from a document that has the shape of a feed item."""
     title, address = "", None
     for item in tree.items:
         if not isinstance(item, etree._Element):
@@ -230,7 +229,7 @@ def _source(document: str, tree: Tree) -> Source:
 
 
 def _cut(match: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a match without its output document, and with little of its values."""
+    """Return a match without its output document and with shortened values."""
     bindings = {
         name: [{**node, "value": node["value"][:CUT]} for node in nodes[:10]]
         for name, nodes in match["bindings"].items()

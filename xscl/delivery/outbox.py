@@ -1,10 +1,10 @@
-"""The outbox: what is told of new matches, and has them brought to all who wait for them.
+"""The outbox: the facade of delivery that the consumer notifies of new matches.
 
-    consumer ── notify ──▶ bells ──▶ listeners (live), each with a cursor of its own
-                             └─────▶ deliveries, a queue for each endpoint
+    consumer ── notify ──▶ Notifier ──▶ listeners (live), each with a cursor of its own
+                               └──────▶ Deliveries, a queue for each endpoint
 
-Nobody is handed matches: a bell says that there are some, and whoever hears it reads from the
-store after its own cursor, so what it gets does not depend on what it was doing just then.
+A notification carries no matches.  Its receivers read from the store after their own cursors, so
+nothing is lost by a receiver that is busy or disconnected.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from xscl.secrets import Secrets
 
 @dataclass(frozen=True, slots=True)
 class Ways:
-    """How messages leave: where files are, the mail server, what webhooks may reach."""
+    """Settings of the channels: folder of files, mail server, webhooks, retries."""
 
     files: Path
     mail: MailServer | None = None
@@ -47,7 +47,7 @@ class Ways:
 
 
 class Outbox:
-    """Brings matches to listeners and endpoints; begins with `start`, ends with `close`."""
+    """Delivers matches to listeners and endpoints between `start` and `close`."""
 
     def __init__(self, engine: Engine, secrets: Secrets, ways: Ways) -> None:
         self._engine = engine
@@ -69,38 +69,38 @@ class Outbox:
 
     @property
     def mail(self) -> MailServer | None:
-        """The server that takes mails, None if there is none."""
+        """The outgoing mail server, or None."""
         return self._ways.mail
 
     @property
     def posting(self) -> Posting:
-        """How webhooks are posted, and what they may reach."""
+        """Settings of webhooks."""
         return self._ways.posting
 
     def start(self) -> None:
-        """Begin to deliver."""
+        """Start delivering; remove secret addresses of subscriptions that are gone."""
         self.addresses.remove_of(
             name for name in self.addresses.subscriptions() if self.stream_of(name) is None
         )
         self._deliveries.start()
 
     def finish(self, stopping: threading.Event) -> None:
-        """Return when all that can be delivered now is, or the event is set."""
+        """Wait until everything that can be delivered now is, or until the event is set."""
         self._deliveries.finish(stopping)
 
     def begin_to_end(self) -> None:
-        """Have all listeners go, and begin no more deliveries; `close` waits for their end."""
+        """Disconnect all listeners and start no more deliveries; `close` waits for the rest."""
         self._ending.set()
         self.bells.ring_all()
         self._deliveries.begin_to_stop()
 
     @property
     def is_ending(self) -> bool:
-        """Whether listeners have to go."""
+        """Whether shutdown has begun, so that listeners must disconnect."""
         return self._ending.is_set()
 
     def close(self) -> None:
-        """End, within a few seconds; how far deliveries have come is written."""
+        """Stop within a few seconds; cursors are saved."""
         self._deliveries.stop()
         self.listening.close()
         self.endpoints.close()
@@ -109,15 +109,15 @@ class Outbox:
     # -- What happens ----------------------------------------------------------------------
 
     def notify(self, matches: Matches) -> None:
-        """Be told of the matches of a push, in the thread that made it; returns at once."""
+        """Notify receivers of the matches of a push; called in its thread, does not block."""
         if matches.last:
             self.listening.tell(matches.last)
             self.bells.ring(matches.streams)
 
     def unsubscribe(self, name: str, *, cascade: bool = False) -> tuple[str, ...]:
-        """Have the engine remove a subscription: nothing of it is delivered from now on.
+        """Remove a subscription from the engine and stop its deliveries.
 
-        The engine removes what the store has of deliveries; beside it nobody may write that.
+        The engine deletes rows of the delivery tables, so saves are blocked meanwhile.
         """
         with self.endpoints.holding():
             removed = self._engine.unsubscribe(name, cascade=cascade)
@@ -136,7 +136,7 @@ class Outbox:
         secret: str | None = None,
         state: State = "active",
     ) -> tuple[Endpoint, str | None]:
-        """Make an endpoint for matches from now on, or after a position; return its secret, too."""
+        """Create an endpoint for matches after a position (default: newest), with its secret."""
         now = self.pages.position()
         endpoint, secret = self.endpoints.add(
             subscription, way, now if after is None else after, secret=secret, state=state
@@ -145,32 +145,32 @@ class Outbox:
         return endpoint, secret
 
     def count_mail(self, user: int) -> float | None:
-        """Count a mail of a user; if he has had all of today, return the seconds until tomorrow."""
+        """Count a mail against a user's daily quota; see `DailyQuota.consume`."""
         return self.mails.consume(user, self.mail_limit(user))
 
     def mail_code(self, id: str, to: str) -> bool:
-        """Mail a new code to the address of an unconfirmed endpoint; whether it was taken."""
+        """Mail a new code for an unconfirmed endpoint; return whether the server accepted it."""
         mail = self._ways.mail
         if mail is None:
             return False
         return isinstance(mail_code(mail, to, self.endpoints.expect(id)), Delivered)
 
     def confirm(self, id: str, code: str) -> Endpoint | None:
-        """Return an endpoint that is active now, None if that is not its code."""
+        """Activate an endpoint and return it; None if the code is wrong."""
         confirmed = self.endpoints.confirm(id, code)
         if confirmed is not None:
             self._deliveries.wake(id)
         return confirmed
 
     def change(self, id: str, change: Callable[[Endpoint], Endpoint]) -> Endpoint | None:
-        """Change an endpoint, durably, and have it looked at."""
+        """Change an endpoint durably and schedule it."""
         changed = self.endpoints.update(id, change)
         self.endpoints.save()
         self._deliveries.wake(id)
         return changed
 
     def replay(self, id: str, message: str | None = None) -> int:
-        """Try letters that an endpoint refused again, all or one; return how many."""
+        """Retry all letters of an endpoint, or one; return their number."""
         count = 0
         for letter in self.endpoints.letters(id):
             if message in (None, letter.message):
@@ -181,12 +181,12 @@ class Outbox:
         return count
 
     def end(self, id: str) -> None:
-        """Remove an endpoint with what it has refused."""
+        """Remove an endpoint with its letters."""
         self._deliveries.forget([id])
         self.endpoints.remove([id])
 
     def _sender(self, endpoint: Endpoint) -> Sender:
-        """Return what brings messages to an endpoint."""
+        """Return the sender for an endpoint's channel."""
         match endpoint.way:
             case Webhook():
                 return WebhookSender(
@@ -200,11 +200,11 @@ class Outbox:
                 return FileSender(self._ways.files / name)
 
     def has(self, subscription: Subscription) -> bool:
-        """Whether a subscription is still there, and not another one of the same name."""
+        """Return whether a subscription still exists and was not replaced under its name."""
         found = self._engine.subscription(subscription.name)
         return found is not None and found.number == subscription.number
 
     def stream_of(self, subscription: str) -> int | None:
-        """Return the stream of results of a subscription, None if there is none of that name."""
+        """Return the result stream (`qid`) of a subscription, or None."""
         found = self._engine.subscription(subscription)
         return None if found is None else found.qid

@@ -1,7 +1,7 @@
-"""Messages out of pages of matches: what comes after a position, and the latest ones.
+"""Messages read from pages of matches: those after a position, and the latest ones.
 
-A group of matches on the same documents is never cut by the end of a page, so whoever reads, and
-from wherever, finds the same messages.
+A page never ends inside a group of matches on the same documents.  Every reader therefore sees the
+same messages, wherever it starts.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from xscl.delivery.message import Message, documents_of, messages_of, whole_grou
 from xscl.pages import Pages
 
 PAGE = 200
-"""Matches that are read at once."""
+"""Matches read in one query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Messages in the order of positions; up to `end` there are no others."""
+    """Messages in order of position; the page is complete up to position `end`."""
 
     messages: tuple[Message, ...]
     end: int
@@ -25,9 +25,9 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Latest:
-    """Messages, the newest first; `more` says that there are older ones.
+    """Messages, newest first; `more`: there are older ones.
 
-    `clock` is the engine's as of then: the latest time that had come.
+    `clock` is the engine's event-time clock at the moment of reading.
     """
 
     messages: tuple[Message, ...]
@@ -38,7 +38,7 @@ class Latest:
 def following(
     pages: Pages, subscription: str, after: int, *, grouped: bool = True, limit: int = PAGE
 ) -> Read:
-    """Return what a subscription has after a position."""
+    """Return the messages of a subscription after a position."""
     while True:
         page = pages.of(subscription, after=after, limit=limit)
         whole = whole_groups(page.matches) if grouped and page.more else page.matches
@@ -50,7 +50,7 @@ def following(
 
 
 def latest(pages: Pages, subscription: str, count: int, *, before: int | None = None) -> Latest:
-    """Return the latest messages of a subscription, those before a position."""
+    """Return the latest messages of a subscription, optionally before a position."""
     limit = count * 2
     while True:
         page = pages.of(subscription, before=before, limit=limit, newest_first=True)

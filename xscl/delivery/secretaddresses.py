@@ -1,7 +1,7 @@
-"""Secret addresses, under which feed readers fetch a subscription's matches without a token.
+"""Secret addresses (capability URLs) from which feed readers fetch matches without a token.
 
-Feed readers send no headers, so the address itself is what lets them in.  It can be revoked, it is
-shown once, and only its hash is kept: whoever reads the store learns none.
+Feed readers send no headers, so the address itself is the credential.  It can be revoked, is shown
+only once, and is stored as a hash, so that a copy of the store reveals none.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from xscl.followed import ticks
 from xscl.store import Store
 
 MOST = 100
-"""Addresses of one subscription."""
+"""Maximum number of addresses of one subscription."""
 
 
 class TooManyAddresses(XsclError):
-    """A subscription has as many secret addresses as it can have."""
+    """A subscription has the maximum number of secret addresses."""
 
     code = "too_many_addresses"
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """A secret address, as far as it is known: what it leads to, and what it is for."""
+    """The stored part of a secret address: its subscription and its label."""
 
     id: str
     subscription: str
@@ -37,7 +37,7 @@ class Address:
 
 
 class SecretAddresses:
-    """All secret addresses, from any thread."""
+    """Repository of secret addresses; thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class SecretAddresses:
         self._store.close()
 
     def make(self, subscription: str, label: str) -> tuple[Address, str]:
-        """Make an address, durably; returns what is secret of it, which nobody is shown again."""
+        """Create an address durably; return it with its secret, which is shown only once."""
         secret = secrets.token_urlsafe(32)
         made = Address(f"ad_{secrets.token_hex(12)}", subscription, label, ticks())
         with self._mutex:
@@ -70,19 +70,19 @@ class SecretAddresses:
         return made, secret
 
     def find(self, secret: str) -> Address | None:
-        """Return what an address leads to, None if it is none, or none any more."""
+        """Look up an address by its secret; None if it is unknown or revoked."""
         return self._by_hash.get(_hash(secret))
 
     def of(self, subscription: str) -> list[Address]:
-        """Return the addresses of a subscription, in the order in which they were made."""
+        """Return the addresses of a subscription in order of creation."""
         return [one for one in list(self._by_hash.values()) if one.subscription == subscription]
 
     def subscriptions(self) -> set[str]:
-        """Return the names of the subscriptions that have addresses."""
+        """Return the names of all subscriptions with addresses."""
         return {one.subscription for one in list(self._by_hash.values())}
 
     def revoke(self, id: str) -> None:
-        """Revoke an address, durably."""
+        """Revoke an address durably."""
         self._remove([digest for digest, one in list(self._by_hash.items()) if one.id == id])
 
     def remove_of(self, subscriptions: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""What brings messages to an endpoint: the webhook, the mail, the file."""
+"""The interface of the channels: webhook, mail, file."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from xscl.delivery.message import Message
 
 
 class Sender(Protocol):
-    """Brings messages to one endpoint; the loop of deliveries calls it, one call at a time."""
+    """Sends messages to one endpoint; the delivery loop makes one call at a time."""
 
     @property
     def most(self) -> int:
-        """How many messages it takes at once."""
+        """Maximum number of messages in one call of `send`."""
 
     @property
     def every(self) -> float:
-        """Seconds that messages are gathered for, from the first one on."""
+        """Digest interval in seconds, counted from the first message; 0 for none."""
 
     @property
     def host(self) -> str:
-        """Where it goes to: what is slow there must not be asked by many at once."""
+        """The destination by which concurrent sends are limited."""
 
     async def send(self, messages: Sequence[Message]) -> Outcome:
-        """Bring messages, in order, and return what came of it."""
+        """Send messages in order and return the outcome."""

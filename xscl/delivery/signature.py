@@ -1,10 +1,9 @@
 """Signatures of webhooks by the Standard Webhooks scheme, version 1.
 
 What is signed is `id.timestamp.body` with HMAC-SHA256 under a secret of the endpoint, which is
-written `whsec_` and base64.  While a secret is being replaced both sign, and the header
-`webhook-signature` has both signatures, with a blank between them.  A receiver compares in constant
-time, and takes nothing that is more than five minutes old or ahead, so that nobody can
-play a message again later.
+written `whsec_` and base64.  While a secret is being rotated both sign, and the header
+`webhook-signature` has both signatures, separated by a blank.  A receiver compares in constant time
+and rejects messages whose timestamp is more than five minutes off, against replay attacks.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ _FEWEST, _MOST = 24, 64  # bytes of a secret, by the scheme
 
 
 def new_secret() -> str:
-    """Return a secret that nobody knows."""
+    """Return a new random secret."""
     return PREFIX + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
 def is_secret(text: str) -> bool:
-    """Whether a text is a secret as the scheme wants it: 24 to 64 bytes."""
+    """Return whether a text is a secret of the scheme: 24 to 64 bytes in base64."""
     try:
         return text.startswith(PREFIX) and _FEWEST <= len(_key(text)) <= _MOST
     except ValueError:
@@ -34,7 +33,7 @@ def is_secret(text: str) -> bool:
 
 
 def headers(secrets: Sequence[str], id: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """Return the headers of a message, signed with each secret; `timestamp` in seconds."""
+    """Return the signature headers of a message for all secrets; `timestamp` in seconds."""
     return {
         "webhook-id": id,
         "webhook-timestamp": str(timestamp),

@@ -1,8 +1,8 @@
-"""A subscription's matches as a feed: what Atom and JSON Feed have in common.
+"""The common model of Atom and JSON Feed: a subscription's matches as a paged feed.
 
-A feed is paged by position (RFC 5005): a page is what comes before some position, so it is the same
-page whatever has come since.  An entry's id is made of its message's and its time is the match's;
-neither ever changes.  A feed's own time is the engine's clock, which never goes back.
+Pages are addressed by position (RFC 5005): a page contains the entries before a position, so newer
+matches do not change it.  An entry's id derives from its message's id and its time is the match's;
+neither changes.  A feed's own time is the engine's clock, which is monotonic.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from xscl.delivery.message import Message
 from xscl.delivery.reading import Latest
 
 PAGE = 50
-"""Entries on a page."""
+"""Entries of a page."""
 _REMEMBERED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A page of a feed: of which subscription, where it is, where the first and older one are."""
+    """A page of a feed with its own address and those of the first and the next older page."""
 
     name: str
     id: str
@@ -38,9 +38,9 @@ class Feed:
 def feed_of(
     known: str, shown: str, latest: Latest, before: int | None, page: Callable[[int | None], str]
 ) -> Feed:
-    """Return a page of the feed of a subscription, by the engine's name for it and its owner's.
+    """Return a page of a subscription's feed; `known` is its engine name, `shown` the owner's.
 
-    `page` gives the address of the page before a position.
+    `page` returns the address of the page before a position.
     """
     entries = latest.messages
     older = page(entries[-1].position) if latest.more and entries else None
@@ -50,22 +50,22 @@ def feed_of(
 
 
 def entry_id(message: Message) -> str:
-    """Return the id of an entry, for ever."""
+    """Return the permanent id of an entry."""
     return _in_groups(message.id)
 
 
 def etag(feed: Feed) -> str:
-    """Return what changes when the page does: its entries and the way on."""
+    """Return a hash of the page's entries and links."""
     ids = [entry.id for entry in feed.entries]
     told = " ".join([feed.id, feed.url, feed.older or "", *ids])
     return '"' + hashlib.blake2b(told.encode(), digest_size=12).hexdigest() + '"'
 
 
 class Changes:
-    """When pages of feeds have changed, in seconds: as far as this process has seen them.
+    """Last-Modified times in seconds of the feed pages that this process has served.
 
-    Nothing says when a match was found.  So a page has changed when it is seen with another ETag;
-    after a restart, when it is first seen, which costs a reader one more answer.
+    The time at which a match was found is not stored.  A page therefore counts as modified when it
+    is first served with a new ETag.  After a restart a reader may fetch it once more.
     """
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class Changes:
         self._seen: OrderedDict[str, tuple[str, int]] = OrderedDict()
 
     def since(self, url: str, tag: str, now: int) -> int:
-        """Return since when a page is as it is; no later change has the same second."""
+        """Return the Last-Modified time of a page; later changes get a later second."""
         with self._mutex:
             before = self._seen.pop(url, None)
             if before is None or before[0] != tag:
@@ -85,14 +85,14 @@ class Changes:
 
 
 def http_date(seconds: int) -> str:
-    """Return a time as HTTP writes it."""
+    """Format a time as an HTTP date."""
     return formatdate(seconds, usegmt=True)
 
 
 def is_unchanged(
     tag: str, changed: int, if_none_match: str | None, if_modified_since: str | None
 ) -> bool:
-    """Whether who asks has the page already (RFC 9110, section 13.2.2)."""
+    """Evaluate conditional headers: return whether to answer 304 (RFC 9110, section 13.2.2)."""
     if if_none_match is not None:
         known = (one.strip().removeprefix("W/") for one in if_none_match.split(","))
         return if_none_match.strip() == "*" or tag in known

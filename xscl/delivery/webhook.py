@@ -1,9 +1,9 @@
-"""Webhooks: a POST for each message, signed by the Standard Webhooks scheme.
+"""The webhook channel: a POST for each message, signed by the Standard Webhooks scheme.
 
-The address is checked anew for each message, as that of a feed is, and the connection goes to a
-checked address; redirects are not followed, so the signature goes nowhere else.  A 2xx answer
-within `SECONDS` means taken.  Of the body at most 64 kB are read and none of it is kept: it could
-be anything, also what an inner host says.
+The host is resolved and checked for each message, and the connection goes to the checked address
+(against SSRF and DNS rebinding).  Redirects are not followed, so that signatures reach no other
+host.  A 2xx response within `SECONDS` means delivered.  At most 64 kB of the body are read and none
+of it is stored, as it could come from an internal host.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from xscl.delivery.signature import headers
 from xscl.followed import ticks
 
 SECONDS = 30.0
-"""How long an endpoint may take to answer."""
+"""Timeout in seconds of a request."""
 LARGEST = 65_536
-"""Bytes of an answer that are read, so that the sender can finish it."""
+"""Bytes of a response body that are read and discarded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posting:
-    """How to post; `allow_addresses` lists exact `host:port` that need not be public.
+    """Settings of webhooks; `allow_addresses` lists `host:port` that may be private.
 
-    `contact` is where receivers reach whoever posts.  `clock` tells the time in ticks; signatures
-    have it.
+    `contact` is the contact address in the User-Agent.  `clock` returns the time in ticks, which
+    signatures contain.
     """
 
     allow_addresses: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ class Posting:
 
 @dataclass(frozen=True, slots=True)
 class WebhookSender:
-    """Posts messages to one address; `hidden` gives it, and what signs, for a time in ticks."""
+    """Posts messages to one address; `hidden` returns it with its secrets at a time in ticks."""
 
     hidden: Callable[[int], Hidden]
     posting: Posting
@@ -60,7 +60,7 @@ class WebhookSender:
         return urlsplit(self.hidden(self.posting.clock()).url).netloc.rpartition("@")[2].lower()
 
     async def send(self, messages: Sequence[Message]) -> Outcome:
-        """Post messages until one is not taken."""
+        """Post messages until one is not accepted."""
         for message in messages:
             outcome = await self._post(message)
             if not isinstance(outcome, Delivered):
@@ -106,7 +106,7 @@ class WebhookSender:
 
 
 async def _drain(answer: httpx.Response) -> None:
-    """Read what there is, up to a limit; that the rest does not come is no failure."""
+    """Read the body up to a limit; an error after the headers is ignored."""
     size = 0
     try:
         async for piece in answer.aiter_raw():
@@ -114,11 +114,11 @@ async def _drain(answer: httpx.Response) -> None:
             if size >= LARGEST:
                 return
     except (httpx.HTTPError, OSError):
-        return  # its status has come, which is the answer
+        return  # the status decides the outcome, and it has arrived
 
 
 def outcome_of(answer: httpx.Response, now: int) -> Outcome:
-    """Return what the head of an answer means."""
+    """Map the status and headers of a response to an outcome."""
     status = answer.status_code
     if 200 <= status < 300:
         return Delivered()
@@ -127,7 +127,7 @@ def outcome_of(answer: httpx.Response, now: int) -> Outcome:
     if 300 <= status < 400:
         return Failed(f"the receiver answered {status}: redirects are not followed", answered=True)
     wait = retry_after(answer, now)
-    # of a receiver that is overloaded, the next message is not wanted either
+    # An overloaded receiver refuses every message, so the fault is not this one's.
     answered = status not in (408, 429, 502, 503, 504)
     return Failed(
         f"the receiver answered {status}", answered, None if wait is None else float(wait)

@@ -1,7 +1,7 @@
-"""What variables of a match are bound to, as lines that people read.
+"""Variable bindings of a match as readable lines.
 
-A node without elements in it is its value, `t = Streams`.  Of one with elements the value would be
-the texts of all of them run together, so each has a line of its own, by the name of its element:
+A node without child elements is shown by its value, `t = Streams`.  The string value of a node
+with child elements runs their texts together, so each leaf gets a line with its element's name:
 
     book
       author: Danny Ayers, Andrew Watt
@@ -18,13 +18,13 @@ from xscl.match import Match, Node
 from xscl.xpath.tree import Tree
 
 CUT = 500
-"""Characters of a text that are shown."""
+"""Maximum number of characters of a text."""
 LEAVES = 50
-"""Elements of one node that are shown."""
+"""Maximum number of elements of a node."""
 
 
 def bound_lines(match: Match) -> Iterator[str]:
-    """Yield what the variables of a match are bound to, in the order of the query."""
+    """Yield the bindings of a match, in the order of the query."""
     trees = dict(match.trees)
     for name, nodes in match.bindings.items():
         for node in nodes:
@@ -37,18 +37,18 @@ def bound_lines(match: Match) -> Iterator[str]:
 
 
 def shortened(text: str) -> str:
-    """Return a text as one line, not too long."""
+    """Collapse white space and cut a text to `CUT` characters."""
     line = " ".join(text.split())
     return line if len(line) <= CUT else line[: CUT - 1] + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def _leaves(node: Node, tree: Tree | None) -> list[tuple[str, list[str]]]:
-    """Return the texts inside a node by the names of their elements; none if it is one text."""
+    """Return the leaf texts of a node by element name; empty for mixed or plain text."""
     item = tree.items[node.node] if tree is not None and node.node < len(tree.items) else None
     if not isinstance(item, etree._Element) or next(item.iterchildren("*"), None) is None:
         return []
     found: dict[str, list[str]] = {}
-    if item.text and not item.text.isspace():  # text beside elements is one text with theirs
+    if item.text and not item.text.isspace():  # mixed content is one value
         return []
     for leaf in item.iterdescendants("*"):
         if len(found) == LEAVES:
